@@ -186,7 +186,15 @@ bool Reader::read_ints(const Arg& arg, PyObject* o, Value& v) {
   return ints(&PyTuple_GET_ITEM(t, 0), PyTuple_GET_SIZE(t), v);
 }
 
-bool Reader::read_floats(PyObject* o, Value& v) {
+bool Reader::read_floats(const Arg& arg, PyObject* o, Value& v) {
+  if (arg.repeat && (PyFloat_CheckExact(o) || PyLong_CheckExact(o))) {
+    double* p = new (static_cast<void*>(int_memory(arg.repeat))) double[size_t(arg.repeat)];
+    std::fill(p, p + arg.repeat, PyFloat_AsDouble(o));
+    if (p[0] == -1 && PyErr_Occurred()) throw PythonError();
+    v.tag = Tag::Floats;
+    v.floats = {p, arg.repeat};
+    return true;
+  }
   if ((!PyTuple_Check(o) && !PyList_Check(o)) || taken_over(o)) return false;
   PyObject* t = owned(o);
   Py_ssize_t n = PySequence_Fast_GET_SIZE(t);
@@ -245,7 +253,7 @@ bool Reader::converted(const Arg& arg, int position, PyObject* o, Value& v) {
     case Type::Float: return read_float(o, v);
     case Type::Bool: return read_bool(o, v);
     case Type::Ints: return read_ints(arg, o, v);
-    case Type::Floats: return read_floats(o, v);
+    case Type::Floats: return read_floats(arg, o, v);
     case Type::Tensors:
     case Type::OptionalTensors: return read_tensors(o, v, arg.type == Type::OptionalTensors);
     case Type::Str: return read_str(o, v);

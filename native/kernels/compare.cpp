@@ -1,4 +1,5 @@
-// Whether two tensors hold the same numbers, looked at block by block until a difference shows.
+// Whether two tensors hold the same numbers, looked at block by block until a difference shows; and which numbers are
+// among a few.
 #include <algorithm>
 #include <atomic>
 
@@ -27,19 +28,41 @@ bool same_numbers(const T* a, const T* b, int64_t n) {
   });
   return !differ;
 }
-void cpu_same(Call& c) {
-  if (!std::ranges::equal(c.tensor(0).shape(), c.tensor(1).shape())) return void(*c.out().ptr<bool>() = false);
+// The dtype in which numbers of both arguments are compared.
+DType common(const Call& c) {
   DType dtype = c.tensor(0).dtype;
   if (dtype != c.tensor(1).dtype) dtype = promote_types(dtype, c.tensor(1).dtype);
-  if (dtype == DType::Complex32) dtype = DType::Complex64;
-  if (is_float8(dtype)) dtype = DType::Float32;  // it has no arithmetic of its own
+  if (dtype == DType::Complex32) return DType::Complex64;
+  return is_float8(dtype) ? DType::Float32 : dtype;  // it has no arithmetic of its own
+}
+void cpu_same(Call& c) {
+  if (!std::ranges::equal(c.tensor(0).shape(), c.tensor(1).shape())) return void(*c.out().ptr<bool>() = false);
+  const DType dtype = common(c);
   TensorRef x = contiguous(*to_dtype(c.tensor(0), dtype)), y = contiguous(*to_dtype(c.tensor(1), dtype));
   visit_dtype(x->dtype, [&]<class T>() {
     *c.out().ptr<bool>() = same_numbers(x->ptr<T>(), y->ptr<T>(), x->numel);
   });
 }
 
-const Primitives rows{{"_same", infer_same, cpu_same}};
+// _among(self, few, invert)
+void infer_among(Call& c) { c.output(c.tensor(0).shape(), DType::Bool, c.tensor(0).device); }
+void cpu_among(Call& c) {
+  const DType dtype = common(c);
+  TensorRef x = contiguous(*to_dtype(c.tensor(0), dtype)), few = contiguous(*to_dtype(c.tensor(1), dtype));
+  const bool invert = c.boolean(2);
+  bool* to = c.out().ptr<bool>();
+  LockRelease lock(x->numel * few->numel);
+  visit_dtype(dtype, [&]<class T>() {
+    const T *a = x->ptr<T>(), *b = few->ptr<T>();
+    for (int64_t i = 0; i < x->numel; ++i) {
+      bool found = false;
+      for (int64_t j = 0; j < few->numel; ++j) found |= a[i] == b[j];
+      to[i] = found != invert;
+    }
+  });
+}
+
+const Primitives rows{{"_same", infer_same, cpu_same}, {"_among", infer_among, cpu_among}};
 
 }  // namespace
 }  // namespace flambeau

@@ -1,9 +1,9 @@
 // Runs pointwise operators: decides which of two ways a call goes, and goes the short one.
 //
-// The short one serves what most calls are: contiguous operands of one shape and dtype (or a number), a fresh or
-// in-place result. It decides with a few comparisons and calls the loop once. The general one (pointwise.h) promotes,
-// broadcasts, orders and merges dimensions, and converts or packs block by block whatever the loop cannot read
-// directly.
+// The short one serves what most calls are: contiguous operands of one shape and dtype (or a number, or few elements in
+// the order of their dimensions, which are brought together), a fresh or in-place result. It decides with a few
+// comparisons and calls the loop once. The general one (pointwise.h) promotes, broadcasts, orders and merges
+// dimensions, and converts or packs block by block whatever the loop cannot read directly.
 #include "pointwise.h"
 
 namespace flambeau {
@@ -18,21 +18,51 @@ bool safe_beside(const Tensor& out, const char* p, int64_t bytes) {
   return p == out.data || p + bytes <= out.data || out.data + out.nbytes() <= p;
 }
 
+constexpr int64_t kFew = 32;
+
 struct Short {
   char* ptr[4];
   int64_t stride[4];
+  alignas(16) char together[3][kFew * 16];
+  const Value* beside = nullptr;  // the number beside a half
   alignas(16) char number[3][16];
 };
+
+// Operand k where its elements lie side by side: itself or a copy of few.
+bool side_by_side(Short& s, int k, const Tensor& t) {
+  s.ptr[k + 1] = t.data;
+  s.stride[k + 1] = item_size(t.dtype);
+  if (plain(t)) return true;
+  if (t.device.type != DeviceType::CPU || t.numel > kFew || t.numel == 0) return false;
+  for (int64_t d = 0, before = INT64_MAX; d < t.ndim; ++d) {  // another order would be the result's too
+    if (t.sizes[d] == 1) continue;
+    if (t.strides[d] <= 0 || t.strides[d] >= before) return false;
+    before = t.strides[d];
+  }
+  s.ptr[k + 1] = s.together[k];
+  visit_size(s.stride[k + 1], [&]<class U>() {
+    const U* from = reinterpret_cast<const U*>(t.data);
+    U* to = reinterpret_cast<U*>(s.together[k]);
+    int64_t index[kMaxDims] = {};
+    for (int64_t i = 0; i < t.numel; ++i) {
+      to[i] = *from;
+      for (int d = t.ndim - 1; d >= 0; --d) {
+        from += t.strides[d];
+        if (++index[d] < t.sizes[d]) break;
+        from -= index[d] * t.strides[d];
+        index[d] = 0;
+      }
+    }
+  });
+  return true;
+}
 
 // Operand k of the short path beside the leading tensor, or false.
 bool place_short(Short& s, int k, const Value& v, const Tensor& self, const ElementwiseRow& row) {
   const bool mask = row.bool_operands >> k & 1, loose = row.operands == 2 || row.any_stride;
   if (v.tag == Tag::Tensor) {
     const Tensor& t = *v.tensor;
-    if (t.dtype != (mask ? DType::Bool : self.dtype) || !plain(t) || !same_sizes(t, self)) return false;
-    s.ptr[k + 1] = t.data;
-    s.stride[k + 1] = item_size(t.dtype);
-    return true;
+    return t.dtype == (mask ? DType::Bool : self.dtype) && same_sizes(t, self) && side_by_side(s, k, t);
   }
   s.stride[k + 1] = 0;
   if (v.none()) {
@@ -41,7 +71,12 @@ bool place_short(Short& s, int k, const Value& v, const Tensor& self, const Elem
   }
   if (!loose || mask || !v.is_number() || v.huge) return false;
   if (int(v.tag) - int(Tag::Bool) > int(category(self.dtype))) return false;
-  if ((self.flags & kWrappedNumber) || (is_half(self.dtype) && row.operands == 2)) return false;
+  if (self.flags & kWrappedNumber) return false;
+  if (is_half(self.dtype) && row.operands == 2) {
+    s.beside = &v;
+    s.ptr[k + 1] = nullptr;
+    return row.beside_number[int(self.dtype)];
+  }
   if (self.dtype == DType::Float32) {
     float f = v.tag == Tag::Float ? float(v.f) : v.scalar().to<float>();
     std::memcpy(s.number[k], &f, 4);
@@ -69,15 +104,14 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   while (lead < operands && (c.args[lead].tag != Tag::Tensor || (row.bool_operands >> lead & 1))) ++lead;
   if (lead == operands || (lead > 0 && promote == Promote::FirstOnly)) return false;
   Tensor& self = *c.args[lead].tensor;
-  if (!plain(self)) return false;
+  if (c.given && !plain(self)) return false;
   DType dtype = self.dtype, compute = dtype, result = promote == Promote::Compare ? DType::Bool : dtype;
   LoopFn loop = row.loop[int(dtype)];
   if (!loop || (promote == Promote::IntToFloat && !is_differentiable(dtype))) return false;
   if (promote == Promote::ComplexToReal && is_complex(dtype)) return false;
 
   Short s;
-  s.ptr[lead + 1] = self.data;
-  s.stride[lead + 1] = item_size(dtype);
+  if (!side_by_side(s, lead, self)) return false;
   int64_t row_length = 0;  // of a bias
   for (int k = 0; k < operands; ++k) {
     if (k == lead || place_short(s, k, c.args[k], self, row)) continue;
@@ -113,6 +147,10 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   } numbers;
   Scalar* const scalars = numbers.read;
   if (operands < c.nargs) read_scalars(c, row, scalars);
+  if (s.beside) {
+    loop = row.beside_number[int(dtype)];
+    scalars[kNumberPlace] = s.beside->scalar();
+  }
   if (row_length) {
     for (int64_t at = 0; at < n; at += row_length) {
       loop(s.ptr, s.stride, row_length, scalars);

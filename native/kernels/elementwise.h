@@ -18,6 +18,7 @@ using LoopFn = void (*)(char* const* ptr, const int64_t* stride, int64_t n, cons
 struct ElementwiseRow {
   const char* name;
   LoopFn loop[kDTypes] = {};             // by compute dtype; null: not offered
+  LoopFn beside_number[kDTypes] = {};    // of halves: one operand is a number, which keeps its float32 value
   uint8_t operands = 1;                  // leading arguments that are operands; the rest are `scalars`
   uint8_t bool_operands = 0;             // bit k: operand k is a mask, outside promotion (must be bool)
   bool any_stride = false;               // with three operands too, each is contiguous or has stride 0
@@ -26,6 +27,8 @@ struct ElementwiseRow {
   // Argument checks that need the promoted dtype, and deviating compute or result dtypes.
   void (*adapt)(const Call&, DType& compute, DType& result) = nullptr;
 };
+// A loop beside a number finds it at this place of `scalars`, and a null pointer in its operand's.
+inline constexpr int kNumberPlace = 7;
 // How an absent number and a string appear among `scalars`: a category of its own; the first character.
 inline constexpr Category kAbsent = Category(4);
 const ElementwiseRow* find_elementwise(std::string_view name);

@@ -29,6 +29,7 @@ __attribute__((visibility("default"))) void ElementwiseRows::add(std::initialize
     for (int d = 0; d < kDTypes; ++d) {
       if (!row.loop[d] || level <= seen->second[d]) continue;
       merged.loop[d] = row.loop[d];
+      merged.beside_number[d] = row.beside_number[d];
       seen->second[d] = int8_t(level);
     }
     if (row.operands) {

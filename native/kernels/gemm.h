@@ -45,6 +45,11 @@ struct Epilogue {
   Ahead* ahead = nullptr;             // one thread's
 };
 
+// Matrices of a batch: how many, and how many numbers each lies behind the one before.
+struct Batch {
+  int64_t count, a, b, c;
+};
+
 // The building blocks of one instruction set (kernels/simd/gemm.cpp).
 template <class T>
 struct GemmKernels {
@@ -65,6 +70,10 @@ struct GemmKernels {
   // y[n] = alpha x[k] B + beta y + bias: B is read once, several of its rows side by side from left to right
   void (*row)(int64_t n, int64_t k, const T* x, int64_t xs, const T* b, int64_t brs, T* y, T alpha, T beta,
               const T* bias);
+  // C = A B of a batch of small matrices, n <= nr, rows of B of unit stride. `last`: its last matrix is the last one
+  // of all, so that nothing may be read behind it.
+  void (*batch)(const Batch& all, bool last, int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs,
+                const T* b, int64_t brs, T* c, int64_t crs);
   int64_t direct_scratch(int64_t n, int64_t k) const { return (n + nr - 1) / nr * nr * k; }
 };
 extern const GemmKernels<float>* gemm_kernels_f32[2];

@@ -78,6 +78,22 @@ int64_t place(const Product& p, const std::vector<int64_t>& steps, int64_t index
   return offset + index * steps[0];
 }
 
+// Small matrices, which are multiplied one after the other without deciding anew how. False where they are not.
+template <class T>
+bool small_batch(const Product& p, int64_t count, const void* a, const void* b, void* c) {
+  constexpr int64_t kSmallWork = 32 * 32 * 32;
+  const auto& kernels = gemm_kernels<T>();
+  const int64_t work = p.m * p.n * p.k;
+  if (p.batch.size() != 1 || work > kSmallWork || work == 0 || p.m == 1 || p.n == 1 || p.n > kernels.nr || p.bcs != 1)
+    return false;
+  parallel_for(count, std::max<int64_t>(1, (1 << 16) / work), [&](int64_t i, int64_t end) {
+    kernels.batch({end - i, p.a[0], p.b[0], p.c[0]}, end == count, p.m, p.n, p.k,
+                  static_cast<const T*>(a) + i * p.a[0], p.ars, p.acs, static_cast<const T*>(b) + i * p.b[0], p.brs,
+                  static_cast<T*>(c) + i * p.c[0], p.crs);
+  });
+  return true;
+}
+
 void multiply(DType dtype, Product p, const char* a, const char* b, char* c, const Scalar& alpha, const Scalar& beta,
               const void* bias = nullptr) {
   fold_batch(p);
@@ -95,8 +111,10 @@ void multiply(DType dtype, Product p, const char* a, const char* b, char* c, con
              c + place(p, p.c, index) * size, p.crs, alpha, beta, bias, threads, ahead);
   };
   // the choice rests on sizes alone, so that results do not depend on the number of threads
-  if (dtype == DType::BFloat16 && p.batch.size() == 1 && count * work > kParallelWork && is_one(alpha) &&
-      is_zero(beta) && !bias &&
+  const bool plain = is_one(alpha) && is_zero(beta) && !bias;
+  if (plain && dtype == DType::Float32 && small_batch<float>(p, count, a, b, c)) return;
+  if (plain && dtype == DType::Float64 && small_batch<double>(p, count, a, b, c)) return;
+  if (dtype == DType::BFloat16 && p.batch.size() == 1 && count * work > kParallelWork && plain &&
       batch_of_halves({count, p.a[0], p.b[0], p.c[0]}, p.m, p.n, p.k, {a, p.ars, p.acs}, {b, p.brs, p.bcs}, c, p.crs))
     return;
   if (work > (1 << 24)) {

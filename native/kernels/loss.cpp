@@ -1,6 +1,9 @@
 // Losses that are worth a kernel of their own: negative log likelihood, cross entropy from logits, binary cross
 // entropy.
+#include <atomic>
 #include <cstring>
+#include <memory>
+#include <span>
 
 #include "steady.h"
 #include "reduce.h"
@@ -89,7 +92,7 @@ double total_weight(const int64_t* labels, int64_t n, const T* w, int64_t ignore
 }
 // Losses of all labels to the result: themselves, their sum, or their mean by weight.
 template <class T>
-void deliver(Tensor& out, Reduction reduction, const std::vector<T>& losses, double weight) {
+void deliver(Tensor& out, Reduction reduction, std::span<const T> losses, double weight) {
   Tensor &dense = out;
   if (reduction == Reduction::None) {
     if (!losses.empty()) store_row(dense.data, out.dtype, losses.data(), int64_t(losses.size()));
@@ -125,31 +128,55 @@ void infer_nll(Call& c) {
   check_weight(c, c.optional_tensor(2), s.classes);
   infer_loss(c, x, target, reduction_of(c, 4));
 }
+constexpr int64_t kFarGrain = 1024;  // picked numbers that lie in lines of their own: each waits for memory
+
+// The losses of labels [i, end); how many were not ignored, or -1 where one is no class. Each label is read once.
+template <class T>
+int64_t pick_losses(const Labelled& s, const RowReader<T>& in, const int64_t* t, const T* weights, int64_t ignore,
+                    int64_t i, int64_t end, T* losses) {
+  const int64_t step = s.classes * s.spatial;  // from one sample to the next
+  int64_t sample = i / s.spatial * step, place = i % s.spatial, used = 0;
+  bool wrong = false;
+  for (; i < end; ++i) {
+    const int64_t label = t[i];
+    T value = 0, scratch;
+    if (label != ignore && uint64_t(label) < uint64_t(s.classes)) {
+      value = -*in.at(sample + label * s.spatial + place, 1, &scratch);
+      if (weights) value *= weights[label];
+      ++used;
+    } else {
+      wrong |= label != ignore;
+    }
+    losses[i] = value;
+    if (++place == s.spatial) place = 0, sample += step;
+  }
+  return wrong ? -1 : used;
+}
 void cpu_nll(Call& c) {
   Tensor& given = c.tensor(0);
   const Labelled& s = c.handed<Labelled>();
-  const int64_t ignore = c.integer(3);
+  const int64_t ignore = c.integer(3), n = s.labels();
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef x = contiguous(given), labels = labels_of(c.tensor(1));
-    check_labels(*labels, s.classes, ignore);
-    std::vector<T> w = class_weights<T>(c.optional_tensor(2), s.classes);
-    std::vector<T> losses(size_t(s.labels()));
+    std::vector<T> w;
+    if (c.has(2)) w = class_weights<T>(c.optional_tensor(2), s.classes);
+    const std::unique_ptr<T[]> losses(new T[size_t(n)]);
     const int64_t* t = labels->ptr<int64_t>();
-    RowReader<T> in(*x);
+    const RowReader<T> in(*x);
+    const bool far = s.spatial == 1 && s.classes * x->itemsize() >= 256;
+    std::atomic<int64_t> used = 0;
+    std::atomic<bool> wrong = false;
     {
-      LockRelease lock(s.labels() * 4);
-      parallel_for(s.labels(), kGrain / 4, [&](int64_t begin, int64_t end) {
-        const int64_t step = s.classes * s.spatial;  // from one sample to the next
-        int64_t sample = begin / s.spatial * step, place = begin % s.spatial;
-        for (int64_t i = begin; i < end; ++i) {
-          T value = 0, scratch;
-          if (t[i] != ignore) value = -w[size_t(t[i])] * *in.at(sample + t[i] * s.spatial + place, 1, &scratch);
-          losses[size_t(i)] = value;
-          if (++place == s.spatial) place = 0, sample += step;
-        }
+      LockRelease lock(n * 4);
+      parallel_for(n, far ? kFarGrain : kGrain / 4, [&](int64_t begin, int64_t end) {
+        const int64_t some = pick_losses<T>(s, in, t, w.empty() ? nullptr : w.data(), ignore, begin, end, losses.get());
+        if (some < 0) wrong = true;
+        else used += some;
       });
     }
-    deliver(c.out(), reduction_of(c, 4), losses, total_weight(t, s.labels(), w.data(), ignore, c.has(2)));
+    if (wrong) check_labels(*labels, s.classes, ignore);
+    deliver(c.out(), reduction_of(c, 4), std::span<const T>(losses.get(), size_t(n)),
+            c.has(2) ? total_weight(t, n, w.data(), ignore) : double(used.load()));
   });
 }
 
@@ -382,7 +409,7 @@ void cpu_cross_entropy(Call& c) {
                      });
       }
     }
-    deliver(c.out(), reduction_of(c, 4), losses, total_weight(t, s.labels(), w.data(), ignore));
+    deliver<T>(c.out(), reduction_of(c, 4), losses, total_weight(t, s.labels(), w.data(), ignore));
   });
 }
 

@@ -18,6 +18,7 @@ inline constexpr int64_t kGrain = 32768;  // element visits that pay for a secon
 inline constexpr int kByValue = 255;
 inline constexpr int kMaxOperands = 6;  // with the result
 inline constexpr int kMaxScalars = 8;
+static_assert(kNumberPlace < kMaxScalars);
 
 inline Scalar number_of(const Value& v) {
   if (v.is_number()) return v.scalar();

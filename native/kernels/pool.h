@@ -101,4 +101,9 @@ Shape adaptive_of(const Call& c);  // of (self, output_size, dims)
 void need_floating(const Call& c, DType t);
 inline int lead_of(const Tensor& x, int nd) { return x.ndim - nd; }
 
+// pool_mean.cpp: the means of as many windows of the first argument as `output` says, for operators that have them
+// among others.
+void infer_adaptive_mean(Call& c, const Tensor& x, Dims output, int nd);
+void cpu_adaptive_mean(Call& c);
+
 }  // namespace flambeau::pool

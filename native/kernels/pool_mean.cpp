@@ -215,13 +215,12 @@ void mean(const Shape& s, const Tensor& from, Tensor& to, double divisor) {
 }
 
 template <bool Backward>
-void run_mean(Call& c, Shape& s, double divisor) {
-  Tensor& out = c.out();
+void run_mean(Shape& s, const Tensor& given, Tensor& out, double divisor) {
   if (out.numel == 0) return;
-  if (c.tensor(0).numel == 0) return fill(out, 0);
+  if (given.numel == 0) return fill(out, 0);
   if (!Backward && !s.channels) s.axis[2].make_taps();
   WideResult to(out, s.channels > 0);
-  TensorRef from = to.operand(c.tensor(0));
+  TensorRef from = to.operand(given);
   {
     LockRelease lock(s.visits());
     if (s.channels && Backward) mean_backward_pixels(s, from->ptr<float>(), to.ptr<float>(), divisor);
@@ -240,25 +239,32 @@ void declare(Call& c, Shape& s, const Tensor& from, Dims size, int nd) {
   else c.output(size, from.dtype, from.device);
 }
 
-// avg_pool(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dims)
 double divisor_of(const Call& c, int k) {
-  if (!c.has(k)) return 0;
+  if (c.nargs <= k || !c.has(k)) return 0;
   if (c.integer(k) == 0) runtime_error(c.name(), ": divisor_override must not be 0");
   return double(c.integer(k));
 }
-Shape mean_shape(const Call& c) {
-  Tensor& x = c.tensor(0);
-  int nd = int(c.integer(7));
-  check_input(c, x, nd);
-  return plain_shape(c, x.shape(), lead_of(x, nd), c.ints(1), c.ints(2), c.ints(3), {}, c.boolean(4), c.boolean(5));
-}
+
+// avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), and 1d, which has no
+// divisor_override, and 3d. Of int64 the sums are exact in float64, and the quotient is cut off.
+template <int nd>
 void infer_avg_pool(Call& c) {
-  need_floating(c, c.tensor(0).dtype);
+  const Tensor& x = c.tensor(0);
+  if (x.dtype != DType::Int64) need_floating(c, x.dtype);
   divisor_of(c, 6);
-  Shape& s = c.hand_over(mean_shape(c));
-  declare(c, s, c.tensor(0), s.result, int(c.integer(7)));
+  check_input(c, x, nd);
+  Shape& s = c.hand_over(plain_shape(c, x.shape(), lead_of(x, nd), c.ints(1), c.ints(2), c.ints(3), {}, c.boolean(4),
+                                     c.boolean(5)));
+  declare(c, s, x, s.result, nd);
 }
-void cpu_avg_pool(Call& c) { run_mean<false>(c, c.handed<Shape>(), divisor_of(c, 6)); }
+void cpu_avg_pool(Call& c) {
+  Shape& s = c.handed<Shape>();
+  Tensor& out = c.out();
+  if (out.dtype != DType::Int64) return run_mean<false>(s, c.tensor(0), out, divisor_of(c, 6));
+  TensorRef x = to_dtype(c.tensor(0), DType::Float64), mean = empty(out.shape(), DType::Float64);
+  run_mean<false>(s, *x, *mean, divisor_of(c, 6));
+  copy_into(out, *mean);
+}
 
 // avg_pool_backward(grad, size, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
 // `size` is
@@ -277,15 +283,10 @@ void infer_avg_backward(Call& c) {
   need_floating(c, c.tensor(0).dtype);
   declare(c, c.hand_over(mean_backward_shape(c)), c.tensor(0), c.ints(1), int(c.ints(2).size()));
 }
-void cpu_avg_backward(Call& c) { run_mean<true>(c, c.handed<Shape>(), divisor_of(c, 7)); }
+void cpu_avg_backward(Call& c) { run_mean<true>(c.handed<Shape>(), c.tensor(0), c.out(), divisor_of(c, 7)); }
 
 // adaptive_avg_pool(self, output_size, dims); adaptive_avg_pool_backward(grad, size, dims)
-void infer_adaptive_avg(Call& c) {
-  need_floating(c, c.tensor(0).dtype);
-  Shape& s = c.hand_over(adaptive_of(c));
-  declare(c, s, c.tensor(0), s.result, int(c.integer(2)));
-}
-void cpu_adaptive_avg(Call& c) { run_mean<false>(c, c.handed<Shape>(), 0); }
+void infer_adaptive_avg(Call& c) { infer_adaptive_mean(c, c.tensor(0), c.ints(1), int(c.integer(2))); }
 
 Shape adaptive_backward_shape(const Call& c) {
   Tensor& g = c.tensor(0);
@@ -302,14 +303,25 @@ void infer_adaptive_backward(Call& c) {
   need_floating(c, c.tensor(0).dtype);
   declare(c, c.hand_over(adaptive_backward_shape(c)), c.tensor(0), c.ints(1), int(c.integer(2)));
 }
-void cpu_adaptive_backward(Call& c) { run_mean<true>(c, c.handed<Shape>(), 0); }
+void cpu_adaptive_backward(Call& c) { run_mean<true>(c.handed<Shape>(), c.tensor(0), c.out(), 0); }
 
 const Primitives rows{
-    {"avg_pool", infer_avg_pool, cpu_avg_pool, Images::Kept},
+    {"avg_pool1d", infer_avg_pool<1>, cpu_avg_pool, Images::Kept},
+    {"avg_pool2d", infer_avg_pool<2>, cpu_avg_pool, Images::Kept},
+    {"avg_pool3d", infer_avg_pool<3>, cpu_avg_pool, Images::Kept},
     {"avg_pool_backward", infer_avg_backward, cpu_avg_backward, Images::Kept},
-    {"adaptive_avg_pool", infer_adaptive_avg, cpu_adaptive_avg, Images::Kept},
+    {"adaptive_avg_pool", infer_adaptive_avg, cpu_adaptive_mean, Images::Kept},
     {"adaptive_avg_pool_backward", infer_adaptive_backward, cpu_adaptive_backward, Images::Kept},
 };
 
 }  // namespace
+
+void infer_adaptive_mean(Call& c, const Tensor& x, Dims output, int nd) {
+  need_floating(c, x.dtype);
+  check_input(c, x, nd);
+  Shape& s = c.hand_over(adaptive_shape(c, x.shape(), lead_of(x, nd), output));
+  declare(c, s, x, s.result, nd);
+}
+void cpu_adaptive_mean(Call& c) { run_mean<false>(c.handed<Shape>(), c.tensor(0), c.out(), 0); }
+
 }  // namespace flambeau::pool

@@ -15,6 +15,7 @@ namespace flambeau {
 namespace {
 
 constexpr int64_t kRows = 16;          // rows of weights that one turn takes
+constexpr int64_t kInputs = 4;         // and rows of the input
 constexpr int64_t kGrainWork = 1 << 16;  // multiplications worth a thread
 
 Int8Loops* registered() {
@@ -23,7 +24,7 @@ Int8Loops* registered() {
 }
 const Int8Loops& best_loops() {
   const Int8Loops* loops = registered();
-  return cpu_level() >= kAvx512 && loops[kAvx512].dot ? loops[kAvx512] : loops[kBaseline];
+  return cpu_level() >= kAvx512 && loops[kAvx512].dots ? loops[kAvx512] : loops[kBaseline];
 }
 
 struct Affine {
@@ -54,7 +55,7 @@ Affine choose(float low, float high, int top) {
 
 Affine choose_for(const Call& c, const Tensor& x, int top) {
   const Int8Loops& loops = best_loops();
-  constexpr int64_t kBlock = 1 << 15;
+  constexpr int64_t kBlock = 1 << 13;
   const int64_t blocks = (x.numel + kBlock - 1) / kBlock;
   std::vector<float> low(blocks, 0.f), high(blocks, 0.f);
   parallel_for(blocks, 4, [&](int64_t begin, int64_t end) {
@@ -125,36 +126,26 @@ void infer_int8_linear(Call& c) {
 
 // What one call multiplies with: the quantized input, and the numbers of each feature.
 struct Layer {
-  int64_t m, n, k;
+  int64_t m, n;
   const uint8_t* q;
   const int8_t* w;
-  Affine of_input;
-  const float *scales, *bias;
-  const int32_t *zeros, *sums, *input_sums;
-  bool one_scale, one_zero, seven_bits;
+  Int8Features features;
+  const int32_t* input_sums;
+  bool seven_bits;
   float* out;
 
-  void finish(const int32_t* products, int64_t i, int64_t first, int64_t count) const {
-    float* to = out + i * n;
-    for (int64_t r = 0; r < count; ++r) {
-      const int64_t j = first + r;
-      const int64_t zw = zeros[one_zero ? 0 : j], z = of_input.zero;
-      int64_t total = products[r] - z * sums[j];
-      if (zw) total += zw * (k * z - input_sums[i]);
-      const float scale = float(of_input.scale) * scales[one_scale ? 0 : j];
-      to[j] = bias ? std::fma(float(total), scale, bias[j]) : float(total) * scale;
-    }
-  }
   void run() const {
     const Int8Loops& loops = best_loops();
-    const int64_t groups = (n + kRows - 1) / kRows;
+    const int64_t groups = (n + kRows - 1) / kRows, k = features.k;
     parallel_for(groups, std::max<int64_t>(1, kGrainWork / (kRows * k * m + 1)), [&](int64_t begin, int64_t end) {
-      int32_t products[kRows];
+      int32_t products[kInputs * kRows];
       for (int64_t g = begin; g < end; ++g) {
         const int64_t first = g * kRows, count = std::min(kRows, n - first);
-        for (int64_t i = 0; i < m; ++i) {
-          loops.dot(q + i * k, w + first * k, count, k, products, seven_bits);
-          finish(products, i, first, count);
+        for (int64_t i = 0; i < m; i += kInputs) {
+          const int64_t inputs = std::min(kInputs, m - i);
+          loops.dots(q + i * k, inputs, w + first * k, count, k, products, seven_bits);
+          for (int64_t j = 0; j < inputs; ++j)
+            loops.finish(features, products + j * count, input_sums[i + j], first, count, out + (i + j) * n + first);
         }
       }
     });
@@ -182,9 +173,11 @@ void cpu_int8_linear(Call& c) {
     }
   });
   Tensor* bias = c.optional_tensor(5);
-  Layer{m, n, k, q->ptr<uint8_t>(), w.ptr<int8_t>(), of_input, c.tensor(2).ptr<float>(),
-        bias ? bias->ptr<float>() : nullptr, c.tensor(3).ptr<int32_t>(), c.tensor(4).ptr<int32_t>(),
-        input_sums->ptr<int32_t>(), c.tensor(2).numel == 1, c.tensor(3).numel == 1, top == 127, out.ptr<float>()}
+  const Tensor &scales = c.tensor(2), &zeros = c.tensor(3);
+  const Int8Features features{k, of_input.zero, float(of_input.scale), scales.ptr<float>(),
+                              bias ? bias->ptr<float>() : nullptr, zeros.ptr<int32_t>(), c.tensor(4).ptr<int32_t>(),
+                              scales.numel == 1, zeros.numel == 1};
+  Layer{m, n, q->ptr<uint8_t>(), w.ptr<int8_t>(), features, input_sums->ptr<int32_t>(), top == 127, out.ptr<float>()}
       .run();
 }
 

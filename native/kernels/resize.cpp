@@ -1,4 +1,4 @@
-// resize and its gradient: planes, or images whose channels lie last, by the tables of resize_axes.cpp.
+// interpolate and its gradient: planes, or images whose channels lie last, by the tables of resize_axes.cpp.
 #include "resize.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../core/channels_last.h"
+#include "pool.h"
 #include "scratch.h"
 
 namespace flambeau::resizing {
@@ -259,28 +260,7 @@ void backward(const std::vector<Axis<T>>& axes, const T* g, T* to, int64_t plane
   trim_scratch();
 }
 
-// --- resize(self, size, factors, mode, align_corners, antialias) and resize_backward(grad, input_size, size, …)
-
-Plan plan_of(const Call& c, int at, int nd) {
-  static const char* const names[] = {"nearest", "nearest-exact", "linear", "cubic", "lanczos"};
-  const auto found = std::find(std::begin(names), std::end(names), c.str(at + 2));
-  if (found == std::end(names)) value_error(c.name(), ": unknown mode ", std::string(c.str(at + 2)));
-  Plan p{Mode(found - names), c.boolean(at + 3), c.boolean(at + 4), nd, c.ints(at), c.args[at + 1].floats.data};
-  if (p.mode == Mode::Lanczos && !p.antialias) value_error(c.name(), ": mode lanczos requires antialias=True");
-  if (int(p.size.size()) != nd || c.args[at + 1].floats.size != nd || nd < 1 || nd > 3)
-    runtime_error(c.name(), ": expected one size and one factor for each of ", nd, " dimensions");
-  return p;
-}
-void check_sizes(const Call& c, const Tensor& x, Dims in, Dims out) {
-  bool good = true;
-  for (int64_t n : in) good = good && n > 0;
-  for (int64_t n : out) good = good && n > 0 && n < (int64_t(1) << 31);
-  if (!good)
-    runtime_error(c.name(), ": input ", shape_text(in), " and output ", shape_text(out), " must both have positive "
-                  "sizes");
-  if (is_complex(x.dtype) || x.dtype == DType::Bool)
-    runtime_error(c.name(), ": not implemented for dtype ", dtype_name(x.dtype));
-}
+// --- interpolate(input, size, scale_factor, mode, …) and resize_backward(grad, input_size, …)
 
 // The channels of images that lie last and are computed so, else 1.
 int64_t together(const Plan& p, const Tensor& x) {
@@ -314,16 +294,17 @@ void computed(Call& c, const Tensor& given, bool last, F&& f) {
   copy_into(out, *wide);
 }
 
-void infer_resize(Call& c) {
+void infer_interpolate(Call& c) {
   Tensor& x = c.tensor(0);
-  const int nd = x.ndim - 2;
-  const Plan& p = c.hand_over(plan_of(c, 1, nd));
-  check_sizes(c, x, x.shape().subspan(2), p.size);
-  std::vector<int64_t> shape(x.sizes, x.sizes + 2);
-  shape.insert(shape.end(), p.size.begin(), p.size.end());
-  declare(c, p, x, shape);
+  const Plan p = plan_of(c);
+  if (p.mode == Mode::Area) return pool::infer_adaptive_mean(c, x, p.sizes(), p.nd);
+  check_sizes(c, x.dtype, x.shape().subspan(2), p.sizes());
+  int64_t shape[5] = {x.size(0), x.size(1)};
+  std::ranges::copy(p.sizes(), shape + 2);
+  declare(c, c.hand_over(p), x, Dims{shape, size_t(p.nd + 2)});
 }
-void cpu_resize(Call& c) {
+void cpu_interpolate(Call& c) {
+  if (c.str(3) == "area") return pool::cpu_adaptive_mean(c);
   Tensor& x = c.tensor(0);
   const Plan& p = c.handed<Plan>();
   if (x.dtype == DType::UInt8 && p.mode >= Mode::Linear && p.nd == 2 && c.out().numel)
@@ -337,14 +318,11 @@ void cpu_resize(Call& c) {
 void infer_resize_backward(Call& c) {
   Tensor& g = c.tensor(0);
   Dims in = c.ints(1);
-  const Plan& p = c.hand_over(plan_of(c, 2, g.ndim - 2));
-  if (in.size() != p.size.size() || !std::ranges::equal(g.shape().subspan(2), p.size))
-    runtime_error(c.name(), ": gradient of shape ", shape_text(g.shape()), " does not fit the size ",
-                  shape_text(p.size));
-  check_sizes(c, g, in, p.size);
-  std::vector<int64_t> shape(g.sizes, g.sizes + 2);
-  shape.insert(shape.end(), in.begin(), in.end());
-  declare(c, p, g, shape);
+  const Plan& p = c.hand_over(plan_of_backward(c));
+  check_sizes(c, g.dtype, in, p.sizes());
+  int64_t shape[5] = {g.size(0), g.size(1)};
+  std::ranges::copy(in, shape + 2);
+  declare(c, p, g, Dims{shape, size_t(p.nd + 2)});
 }
 void cpu_resize_backward(Call& c) {
   Tensor& g = c.tensor(0);
@@ -356,7 +334,7 @@ void cpu_resize_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"resize", infer_resize, cpu_resize, Images::Kept},
+    {"interpolate", infer_interpolate, cpu_interpolate, Images::Kept},
     {"resize_backward", infer_resize_backward, cpu_resize_backward, Images::Kept},
 };
 

@@ -11,7 +11,7 @@
 
 namespace flambeau::resizing {
 
-enum class Mode : uint8_t { Nearest, NearestExact, Linear, Cubic, Lanczos };
+enum class Mode : uint8_t { Nearest, NearestExact, Linear, Cubic, Lanczos, Area };
 
 // Output o of an axis is the sum of weight[o * taps + k] * input[place[o * taps + k]]; unused taps have weight 0.
 template <class T>
@@ -31,9 +31,15 @@ struct Plan {
   Mode mode;
   bool align, antialias;
   int nd;
-  Dims size;              // of the result
-  const double* factors;  // what the user scaled by, 0 where the ratio of the sizes counts
+  int64_t size[3];    // of the result
+  double factors[3];  // what the user scaled by, 0 where the ratio of the sizes counts
+  Dims sizes() const { return {size, size_t(nd)}; }
 };
+
+// resize_plan.cpp: what the arguments of interpolate and of resize_backward say, checked.
+Plan plan_of(const Call& c);
+Plan plan_of_backward(const Call& c);
+void check_sizes(const Call& c, DType dtype, Dims in, Dims out);
 
 // resize_axes.cpp: the three axes of an input of sizes `in`, for float and double; missing ones have one pixel.
 template <class T> std::vector<Axis<T>> axes_of(const Plan& p, const int64_t* in);

@@ -111,7 +111,7 @@ std::vector<Axis<T>> axes_of(const Plan& p, const int64_t* in) {
   std::vector<Axis<T>> axes(3);
   for (int d = 0; d < 3; ++d) {
     const int k = d - (3 - p.nd);
-    axes[d] = k < 0 ? axis_of<T>({Mode::Nearest, false, false, 0, {}, nullptr}, 1, 1, 0)
+    axes[d] = k < 0 ? axis_of<T>({Mode::Nearest, false, false, 0, {}, {}}, 1, 1, 0)
                     : axis_of<T>(p, in[k], p.size[k], p.factors[k]);
   }
   return axes;

@@ -238,6 +238,23 @@ def test_batches_of_every_layout(dtype):
                                        atol=20 * TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("m, k, n", [(8, 8, 8), (3, 5, 2), (16, 16, 16), (9, 1, 20), (17, 33, 31), (2, 40, 48),
+                                     (4, 4, 50)])
+def test_batches_of_small_matrices(dtype, m, k, n):
+    """Rows are read beyond their end where the next matrix follows, and not behind the last one."""
+    a, b = made(130, m, k, dtype=dtype), made(130, k, n, dtype=dtype)
+    wide = made(130, k, n + 3, dtype=dtype)
+    lefts = [a, a.mT.contiguous().mT, a[:1].expand(130, m, k), a.flip(0)]
+    rights = [b, wide[:, :, 3:], b[:1].expand(130, k, n), b.transpose(0, 1).contiguous().transpose(0, 1)]
+    for x in lefts:
+        for y in rights:
+            for u, v in ((x, y), (x[:1], y[:1]), (x[::3], y[::3])):
+                np.testing.assert_allclose(array(u @ v), np.matmul(array(u.double()), array(v.double())),
+                                           rtol=TOLERANCE[dtype], atol=20 * TOLERANCE[dtype])
+    assert flambeau.equal((a @ b)[-1], (a[-1:] @ b[-1:])[0])
+
+
 def test_products_of_bfloat16_whose_rows_share_elements():
     windows, b = made(600, dtype="bfloat16").unfold(0, 128, 1), made(128, 256, dtype="bfloat16")
     expected = windows.double() @ b.double()

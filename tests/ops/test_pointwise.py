@@ -1,6 +1,7 @@
 """Pointwise operators in named cases: promotion, layouts of results, in-place and out= rules, integer division."""
 
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -281,6 +282,20 @@ def test_elementary_functions_to_a_few_units_of_the_last_place(name, dtype):
         np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).tiny)
 
 
+@pytest.mark.parametrize("name", ["exp", "exp2", "special.bessel_j0", "special.bessel_j1"])
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64])
+def test_numbers_far_from_zero_do_not_change_their_neighbours(name, dtype):
+    function = operator.attrgetter(name)(flambeau)
+    x = flambeau.linspace(-5, 5, 1500, dtype=dtype)
+    near = function(x)
+    for place, far in ((3, 95.5), (700, -110.0), (701, inf), (1499, -1030.25), (1400, nan)):
+        x[place] = far
+        found = function(x)
+        assert flambeau.equal(found[place:place + 1].nan_to_num(7), function(x[place:place + 1]).nan_to_num(7))
+        near[place] = found[place]
+        assert flambeau.equal(found.nan_to_num(7), near.nan_to_num(7))
+
+
 def test_extrema_and_nan():
     x, y = t([nan, 1.0, 1.0]), t([1.0, nan, 2.0])
     assert str(flambeau.maximum(x, y).tolist()) == "[nan, nan, 2.0]"
@@ -430,7 +445,8 @@ def test_halves_in_registers_are_float32_rounded_once(dtype):
         a[:10], b[-10:] = special[:min(n, 10)].to(dtype), special[:min(n, 10)].to(dtype)
         for f in (lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x + y[0],
                   lambda x, y: x[0] * y, lambda x, y: x.sub(y, alpha=2), lambda x, y: x.relu(), lambda x, y: -x,
-                  lambda x, y: x.abs()):
+                  lambda x, y: x.abs(), lambda x, y: x * 1.7, lambda x, y: 0.3 * y, lambda x, y: 1.1 - x,
+                  lambda x, y: x + True, lambda x, y: x.sub(0.1, alpha=3), lambda x, y: x * 70000):
             found, right = f(a, b).float(), f(a.float(), b.float()).to(dtype).float()
             assert flambeau.equal(found.nan_to_num(7), right.nan_to_num(7))
             assert flambeau.equal(found.signbit() | found.isnan(), right.signbit() | right.isnan())

@@ -72,6 +72,18 @@ def test_a_constant_stays_constant(mode, dims):
         assert x.grad.sum().item() == pytest.approx(y.numel(), rel=1e-5)
 
 
+def test_a_number_stands_for_all_dimensions():
+    x = flambeau.rand(1, 2, 4, 6)
+    assert flambeau.equal(F.interpolate(x, 8), F.interpolate(x, (8, 8)))
+    assert flambeau.equal(F.interpolate(x, scale_factor=2), F.interpolate(x, scale_factor=[2, 2.0]))
+    assert F.interpolate(x, scale_factor=1.5, mode="area").shape == (1, 2, 6, 9)
+    for wrong in ({"size": (8,)}, {"scale_factor": (2.0,)}, {"size": (8, 8, 8)}):
+        with pytest.raises(ValueError, match="one number per spatial dimension"):
+            F.interpolate(x, **wrong)
+    with pytest.raises(ValueError, match="makes no size"):
+        F.interpolate(x, scale_factor=1e300)
+
+
 def test_half_precision_and_views():
     x = flambeau.randn(2, 3, 6, 5)
     wide = F.interpolate(x.half().float(), scale_factor=2, mode="bilinear")

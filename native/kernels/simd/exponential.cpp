@@ -1,5 +1,5 @@
 // Exponentials, logarithms and powers of the floating types.
-#include "loops.h"
+#include "near.h"
 
 namespace flambeau::FLAMBEAU_SIMD {
 
@@ -56,10 +56,30 @@ inline float hypot_(float a, float b) {
 }
 inline double hypot_(double a, double b) { return std::hypot(a, b); }
 
+// Exponentials whose results are normal numbers need neither bounds nor a second factor.
+template <class T> inline T times_power_of_two(T p, T n) {  // by the exponent's bits
+  return std::bit_cast<T>(bits(p) + (bits(n + Fp<T>::magic) << Fp<T>::mantissa));
+}
+template <class T> inline T exp_near(T x) {
+  T r, n = exp_reduce(x, r);
+  return times_power_of_two(T(1) + fma_(r * r, exp_tail(r), r), n);
+}
+template <class T> inline T exp2_near(T x) {
+  T n = rint_(x), r = (x - n) * T(0.693147180559945309417232);
+  return times_power_of_two(T(1) + fma_(r * r, exp_tail(r), r), n);
+}
+template <class T> void exp_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
+  by_blocks<T>(p, n, T(0.6931471805599453) * T(Fp<T>::bias - 2), [](T x) { return exp_near(x); },
+               [](T x) { return exp_(x); });
+}
+template <class T> void exp2_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
+  by_blocks<T>(p, n, T(Fp<T>::bias - 2), [](T x) { return exp2_near(x); }, [](T x) { return exp2_(x); });
+}
+
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
-      unary<[]<class T>(T a) { return exp_(a); }, float, double>("exp", 2),
-      unary<[]<class T>(T a) { return exp2_(a); }, float, double>("exp2", 2),
+      from_loops<float, double>("exp", 1, {exp_loop<float>, exp_loop<double>}, 2),
+      from_loops<float, double>("exp2", 1, {exp2_loop<float>, exp2_loop<double>}, 2),
       unary<[]<class T>(T a) { return expm1_(a); }, float, double>("expm1", 2),
       unary<[]<class T>(T a) { return log_(a); }, float, double>("log", 2),
       unary<[]<class T>(T a) { return log_(a / (T(1) - a)); }, float, double>("_logit", 2),

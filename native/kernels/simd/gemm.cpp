@@ -357,9 +357,27 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
   }
 }
 
+// Where the next matrix of B follows closely, rows are read to the end of their last vector: those of the last matrix
+// through a mask.
+template <class X>
+void batch(const Batch& all, bool last, int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars,
+           int64_t acs, const typename X::T* b, int64_t brs, typename X::T* c, int64_t crs) {
+  const int64_t vectors = (n + X::width - 1) / X::width;
+  const bool beyond = all.b >= vectors * X::width - n;
+  const Epilogue<typename X::T> plain;
+  for (int64_t p = 0; p < all.count; ++p, a += all.a, b += all.b, c += all.c) {
+    const bool padded = beyond && !(last && p + 1 == all.count);
+    const auto& tiles = padded ? kTiles<X, Lies::Padded> : kTiles<X, Lies::InPlace>;
+    for (int64_t i = 0; i < m; i += kRows)
+      tiles[std::min<int64_t>(kRows, m - i) - 1][vectors - 1](k, a + i * ars, ars, acs, b, brs, c + i * crs, crs,
+                                                              int(n), plain);
+  }
+}
+
 template <class X>
 constexpr GemmKernels<typename X::T> kKernels{kRows,   kWide * X::width, X::width,  micro<X>,
-                                              tile<X>, pack<X>,          direct<X>, dots<X>, row<X>};
+                                              tile<X>, pack<X>,          direct<X>, dots<X>, row<X>,
+                                              batch<X>};
 
 const bool registered = [] {
   gemm_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<F32>;

@@ -1,5 +1,5 @@
 // Sums, differences, products and signs of halves without a detour through blocks of float32: they are widened and
-// rounded in registers. Python numbers keep their float32 value (the iterator sends those calls to the float32 loops).
+// rounded in registers. Python numbers keep their float32 value.
 #include <algorithm>
 
 #include "halves.h"
@@ -17,8 +17,14 @@ template <auto F> void bfloat16_loop(char* const* p, const int64_t* s, int64_t n
   run2<uint16_t, uint16_t, uint16_t>(p, s, n,
                                      [alpha](uint16_t a, uint16_t b) { return narrow(F(widen(a), widen(b), alpha)); });
 }
+template <auto F> void bfloat16_number(char* const* p, const int64_t*, int64_t n, const Scalar* scalars) {
+  const float alpha = number<float>(scalars[0]), y = number<float>(scalars[kNumberPlace]);
+  if (p[1]) return run1<uint16_t, uint16_t>(p, n, [=](uint16_t a) { return narrow(F(widen(a), y, alpha)); });
+  char* const q[2] = {p[0], p[2]};
+  run1<uint16_t, uint16_t>(q, n, [=](uint16_t b) { return narrow(F(y, widen(b), alpha)); });
+}
 template <auto F> ElementwiseRow of_bfloat16(const char* name) {
-  return from_loops<bfloat16>(name, 2, {bfloat16_loop<F>});
+  return with_number<bfloat16>(from_loops<bfloat16>(name, 2, {bfloat16_loop<F>}), bfloat16_number<F>);
 }
 
 #ifdef __F16C__
@@ -40,8 +46,28 @@ template <auto F> void float16_loop(char* const* p, const int64_t* s, int64_t n,
   Float16::store(result, F(load(last[0]), load(last[1]), alpha));
   std::copy_n(result, n - i, out + i);
 }
+template <auto F> void float16_number(char* const* p, const int64_t*, int64_t n, const Scalar* scalars) {
+  const float alpha = number<float>(scalars[0]), y = number<float>(scalars[kNumberPlace]);
+  const float16* from = reinterpret_cast<const float16*>(p[1] ? p[1] : p[2]);
+  float16* out = reinterpret_cast<float16*>(p[0]);
+  constexpr int width = Float16::width;
+  using Vector = decltype(Float16::load(nullptr));
+  const Vector all = y - Vector{};
+  const bool second = p[1];
+  auto computed = [=](const float16* at) {
+    const Vector a = Float16::load(at);
+    return second ? F(a, all, alpha) : F(all, a, alpha);
+  };
+  int64_t i = 0;
+  for (; i + width <= n; i += width) Float16::store(out + i, computed(from + i));
+  if (i == n) return;
+  float16 last[width] = {};
+  std::copy_n(from + i, n - i, last);
+  Float16::store(last, computed(last));
+  std::copy_n(last, n - i, out + i);
+}
 template <auto F> ElementwiseRow of_float16(const char* name) {
-  return from_loops<float16>(name, 2, {float16_loop<F>});
+  return with_number<float16>(from_loops<float16>(name, 2, {float16_loop<F>}), float16_number<F>);
 }
 #endif
 

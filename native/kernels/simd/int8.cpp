@@ -13,30 +13,29 @@ namespace flambeau::FLAMBEAU_SIMD {
 namespace {
 
 // No templates of the standard library here: both builds of this file would share one instance of them.
+using Lanes = float __attribute__((vector_size(32)));
 void range(const float* x, int64_t n, float* low, float* high) {
-  constexpr int kLanes = 16;
-  float least[kLanes], most[kLanes];
-  int nan[kLanes];
-  for (int j = 0; j < kLanes; ++j) least[j] = *low, most[j] = *high, nan[j] = 0;
+  constexpr int kLanes = 8;
+  Lanes least = *low - Lanes{}, most = *high - Lanes{}, odd{};  // odd: NaN where a number was infinite or NaN
+  auto look = [&](Lanes v) {
+    least = v < least ? v : least;
+    most = v > most ? v : most;
+    odd += v * 0.f;
+  };
   int64_t k = 0;
-  for (; k + kLanes <= n; k += kLanes)
-    for (int j = 0; j < kLanes; ++j) {
-      const float v = x[k + j];
-      least[j] = v < least[j] ? v : least[j];
-      most[j] = v > most[j] ? v : most[j];
-      nan[j] |= v != v;
-    }
-  for (int j = 0; k < n; ++k, ++j) {
-    least[j] = x[k] < least[j] ? x[k] : least[j];
-    most[j] = x[k] > most[j] ? x[k] : most[j];
-    nan[j] |= x[k] != x[k];
+  for (; k + kLanes <= n; k += kLanes) {
+    Lanes v;
+    __builtin_memcpy(&v, x + k, sizeof v);
+    look(v);
   }
+  for (; k < n; ++k) look(x[k] - Lanes{});
+  float all = 0;
   for (int j = 0; j < kLanes; ++j) {
     *low = least[j] < *low ? least[j] : *low;
     *high = most[j] > *high ? most[j] : *high;
-    nan[0] |= nan[j];
+    all += odd[j];
   }
-  if (nan[0]) *low = __builtin_nanf("");
+  if (all != all) *low = __builtin_nanf("");
 }
 
 void quantize(const float* x, int64_t n, float inverse, float zero, int top, uint8_t* q) {
@@ -53,84 +52,138 @@ int32_t dot_one(const uint8_t* q, const int8_t* w, int64_t from, int64_t k) {
   return sum;
 }
 
+// How a vector of products is summed: `step` adds them to the sums in 32-bit lanes, `totals` sums up four vectors.
 #if defined(__AVX512BW__) && defined(__AVX512F__)
-constexpr int64_t kStep = 64;
-using Sum = __m512i;
-Sum zero_sum() { return _mm512_setzero_si512(); }
-int32_t total(Sum s) { return _mm512_reduce_add_epi32(s); }
-template <bool kSeven> Sum add_step(Sum s, const uint8_t* q, const int8_t* w) {
-  const __m512i a = _mm512_loadu_si512(q), b = _mm512_loadu_si512(w);
-#ifdef __AVX512VNNI__
-  return _mm512_dpbusd_epi32(s, a, b);
-#else
-  if constexpr (kSeven)
-    return _mm512_add_epi32(s, _mm512_madd_epi16(_mm512_maddubs_epi16(a, b), _mm512_set1_epi16(1)));
-  const __m512i a0 = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(a)),
-                b0 = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(b)),
-                a1 = _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(a, 1)),
-                b1 = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(b, 1));
-  return _mm512_add_epi32(s, _mm512_add_epi32(_mm512_madd_epi16(a0, b0), _mm512_madd_epi16(a1, b1)));
-#endif
-}
+struct Vectors {
+  using Sum = __m512i;
+  static constexpr int64_t kStep = 64;
+  static constexpr int kInputs = 4;  // with four rows of weights: 16 sums in registers, two loads for four products
+  static Sum zero() { return _mm512_setzero_si512(); }
+  static __m128i totals(const Sum* s) {
+    const Sum a = _mm512_add_epi32(_mm512_unpacklo_epi32(s[0], s[1]), _mm512_unpackhi_epi32(s[0], s[1])),
+              b = _mm512_add_epi32(_mm512_unpacklo_epi32(s[2], s[3]), _mm512_unpackhi_epi32(s[2], s[3])),
+              c = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(c), _mm512_extracti64x4_epi64(c, 1));
+    return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  }
+};
+struct Seven : Vectors {
+  static Sum step(Sum s, const uint8_t* q, const int8_t* w) {
+    const __m512i pairs = _mm512_maddubs_epi16(_mm512_loadu_si512(q), _mm512_loadu_si512(w));
+    return _mm512_add_epi32(s, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+  }
+};
+struct Eight : Vectors {
+  static Sum step(Sum s, const uint8_t* q, const int8_t* w) {
+    const __m512i a = _mm512_loadu_si512(q), b = _mm512_loadu_si512(w);
+    const __m512i a0 = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(a)),
+                  b0 = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(b)),
+                  a1 = _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(a, 1)),
+                  b1 = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(b, 1));
+    return _mm512_add_epi32(s, _mm512_add_epi32(_mm512_madd_epi16(a0, b0), _mm512_madd_epi16(a1, b1)));
+  }
+};
+// Written as text, since files are compiled for processors that lack it; most with AVX-512 have it.
+struct Fours : Vectors {
+  static Sum step(Sum s, const uint8_t* q, const int8_t* w) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(_mm512_loadu_si512(q)), "v"(_mm512_loadu_si512(w)));
+    return s;
+  }
+};
 #elif defined(__AVX2__)
-constexpr int64_t kStep = 32;
-using Sum = __m256i;
-Sum zero_sum() { return _mm256_setzero_si256(); }
-int32_t total(Sum s) {
-  __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
-  h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4e));
-  return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xb1)));
-}
-template <bool kSeven> Sum add_step(Sum s, const uint8_t* q, const int8_t* w) {
-  const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q)),
-                b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w));
-#ifdef __AVXVNNI__
-  return _mm256_dpbusd_avx_epi32(s, a, b);
-#else
-  if constexpr (kSeven)
-    return _mm256_add_epi32(s, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1)));
-  const __m256i a0 = _mm256_cvtepu8_epi16(_mm256_castsi256_si128(a)),
-                b0 = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(b)),
-                a1 = _mm256_cvtepu8_epi16(_mm256_extracti128_si256(a, 1)),
-                b1 = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(b, 1));
-  return _mm256_add_epi32(s, _mm256_add_epi32(_mm256_madd_epi16(a0, b0), _mm256_madd_epi16(a1, b1)));
-#endif
-}
+struct Vectors {
+  using Sum = __m256i;
+  static constexpr int64_t kStep = 32;
+  static constexpr int kInputs = 1;  // more sums than four have no registers
+  static Sum zero() { return _mm256_setzero_si256(); }
+  static __m128i totals(const Sum* s) {
+    const __m256i c = _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
+    return _mm_add_epi32(_mm256_castsi256_si128(c), _mm256_extracti128_si256(c, 1));
+  }
+  static __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+};
+struct Seven : Vectors {
+  static Sum step(Sum s, const uint8_t* q, const int8_t* w) {
+    return _mm256_add_epi32(s, _mm256_madd_epi16(_mm256_maddubs_epi16(load(q), load(w)), _mm256_set1_epi16(1)));
+  }
+};
+struct Eight : Vectors {
+  static Sum step(Sum s, const uint8_t* q, const int8_t* w) {
+    const __m256i a = load(q), b = load(w);
+    const __m256i a0 = _mm256_cvtepu8_epi16(_mm256_castsi256_si128(a)),
+                  b0 = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(b)),
+                  a1 = _mm256_cvtepu8_epi16(_mm256_extracti128_si256(a, 1)),
+                  b1 = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(b, 1));
+    return _mm256_add_epi32(s, _mm256_add_epi32(_mm256_madd_epi16(a0, b0), _mm256_madd_epi16(a1, b1)));
+  }
+};
 #endif
 
 #ifdef __AVX2__
-template <bool kSeven> void dot_rows(const uint8_t* q, const int8_t* w, int64_t rows, int64_t k, int32_t* sums) {
-  const int64_t whole = k / kStep * kStep;
-  int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) {
-    const int8_t *w0 = w + r * k, *w1 = w0 + k, *w2 = w1 + k, *w3 = w2 + k;
-    Sum s0 = zero_sum(), s1 = s0, s2 = s0, s3 = s0;
-    for (int64_t i = 0; i < whole; i += kStep) {
-      s0 = add_step<kSeven>(s0, q + i, w0 + i);
-      s1 = add_step<kSeven>(s1, q + i, w1 + i);
-      s2 = add_step<kSeven>(s2, q + i, w2 + i);
-      s3 = add_step<kSeven>(s3, q + i, w3 + i);
-    }
-    sums[r] = total(s0) + dot_one(q, w0, whole, k);
-    sums[r + 1] = total(s1) + dot_one(q, w1, whole, k);
-    sums[r + 2] = total(s2) + dot_one(q, w2, whole, k);
-    sums[r + 3] = total(s3) + dot_one(q, w3, whole, k);
-  }
-  for (; r < rows; ++r) {
-    Sum s = zero_sum();
-    for (int64_t i = 0; i < whole; i += kStep) s = add_step<kSeven>(s, q + i, w + r * k + i);
-    sums[r] = total(s) + dot_one(q, w + r * k, whole, k);
+// M rows of the input by four rows of weights.
+template <class How, int M>
+void tile(const uint8_t* q, const int8_t* w, int64_t k, int32_t* sums, int64_t apart) {
+  const int64_t whole = k / How::kStep * How::kStep;
+  typename How::Sum s[M][4];
+  for (int i = 0; i < M; ++i)
+    for (int r = 0; r < 4; ++r) s[i][r] = How::zero();
+  for (int64_t t = 0; t < whole; t += How::kStep)
+#pragma GCC unroll 4
+    for (int i = 0; i < M; ++i)
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r) s[i][r] = How::step(s[i][r], q + i * k + t, w + r * k + t);
+  for (int i = 0; i < M; ++i) {
+    int32_t found[4];
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(found), How::totals(s[i]));
+    for (int r = 0; r < 4; ++r) sums[i * apart + r] = found[r] + dot_one(q + i * k, w + r * k, whole, k);
   }
 }
-void dot(const uint8_t* q, const int8_t* w, int64_t rows, int64_t k, int32_t* sums, bool seven_bits) {
-  if (seven_bits) dot_rows<true>(q, w, rows, k, sums);
-  else dot_rows<false>(q, w, rows, k, sums);
+template <class How>
+void dots_by(const uint8_t* q, int64_t m, const int8_t* w, int64_t rows, int64_t k, int32_t* sums) {
+  const int64_t fours = rows / 4 * 4;
+  for (int64_t r = 0; r < fours; r += 4) {
+    int64_t i = 0;
+    for (; i + How::kInputs <= m; i += How::kInputs)
+      tile<How, How::kInputs>(q + i * k, w + r * k, k, sums + i * rows + r, rows);
+    for (; i < m; ++i) tile<How, 1>(q + i * k, w + r * k, k, sums + i * rows + r, rows);
+  }
+  for (int64_t r = fours; r < rows; ++r)
+    for (int64_t i = 0; i < m; ++i) sums[i * rows + r] = dot_one(q + i * k, w + r * k, 0, k);
+}
+void dots(const uint8_t* q, int64_t m, const int8_t* w, int64_t rows, int64_t k, int32_t* sums, bool seven_bits) {
+#ifdef __AVX512F__
+  static const bool fours = __builtin_cpu_supports("avx512vnni");
+  if (fours) return dots_by<Fours>(q, m, w, rows, k, sums);
+#endif
+  if (seven_bits) dots_by<Seven>(q, m, w, rows, k, sums);
+  else dots_by<Eight>(q, m, w, rows, k, sums);
 }
 #else
-void dot(const uint8_t* q, const int8_t* w, int64_t rows, int64_t k, int32_t* sums, bool) {
-  for (int64_t r = 0; r < rows; ++r) sums[r] = dot_one(q, w + r * k, 0, k);
+void dots(const uint8_t* q, int64_t m, const int8_t* w, int64_t rows, int64_t k, int32_t* sums, bool) {
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t r = 0; r < rows; ++r) sums[i * rows + r] = dot_one(q + i * k, w + r * k, 0, k);
 }
 #endif
+
+void finish(const Int8Features& f, const int32_t* products, int64_t input_sum, int64_t first, int64_t count,
+            float* to) {
+  const int64_t z = f.input_zero;
+  const int32_t *sums = f.sums + first, *zeros = f.zeros + (f.one_zero ? 0 : first);
+  const float *scales = f.scales + (f.one_scale ? 0 : first), *bias = f.bias ? f.bias + first : nullptr;
+  int64_t total[16];
+  float scale[16];
+  for (int64_t done = 0; done < count; done += 16) {
+    const int64_t n = count - done < 16 ? count - done : 16;
+    for (int64_t r = 0; r < n; ++r) total[r] = products[done + r] - z * sums[done + r];
+    if (!f.one_zero)
+      for (int64_t r = 0; r < n; ++r) total[r] += zeros[done + r] * (f.k * z - input_sum);
+    else if (*zeros)
+      for (int64_t r = 0; r < n; ++r) total[r] += *zeros * (f.k * z - input_sum);
+    for (int64_t r = 0; r < n; ++r) scale[r] = f.input_scale * scales[f.one_scale ? 0 : done + r];
+    if (bias) for (int64_t r = 0; r < n; ++r) to[done + r] = __builtin_fmaf(float(total[r]), scale[r], bias[done + r]);
+    else for (int64_t r = 0; r < n; ++r) to[done + r] = float(total[r]) * scale[r];
+  }
+}
 
 void dot_floats(const float* x, const int8_t* w, int64_t rows, int64_t k, float* sums) {
   constexpr int kLanes = 16;
@@ -147,7 +200,7 @@ void dot_floats(const float* x, const int8_t* w, int64_t rows, int64_t k, float*
   }
 }
 
-const Int8Registration registration(FLAMBEAU_LEVEL, {range, quantize, dot, dot_floats});
+const Int8Registration registration(FLAMBEAU_LEVEL, {range, quantize, dots, finish, dot_floats});
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD

@@ -198,6 +198,10 @@ ElementwiseRow from_loops(const char* name, int operands, std::initializer_list<
   row.weight = uint8_t(weight);
   return row;
 }
+template <class T> ElementwiseRow with_number(ElementwiseRow row, LoopFn beside_number) {
+  row.beside_number[int(DTypeFor<T>::value)] = beside_number;
+  return row;
+}
 inline ElementwiseRow with_adapt(ElementwiseRow row, void (*adapt)(const Call&, DType&, DType&)) {
   row.adapt = adapt;
   return row;

@@ -16,39 +16,42 @@ constexpr int kByDegree = 255;
 
 // P or Q of floats, a block at a time: the series of small `a`, side by side until no float sees more of it, and a
 // factor without the C library. What is not small is computed one by one.
-template <bool Upper> void incomplete_gamma_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
-  constexpr int64_t kSide = 32;
+template <bool Upper, int64_t kSide>
+void incomplete_gammas(char* const* p, const int64_t* s, int64_t begin, int64_t count) {
   float* out = reinterpret_cast<float*>(p[0]);
   const float *a = reinterpret_cast<const float*>(p[1]), *x = reinterpret_cast<const float*>(p[2]);
-  for (int64_t begin = 0; begin < n; begin += kSide) {
-    const int64_t count = n - begin < kSide ? n - begin : kSide;
-    double order[kSide], at[kSide], sum[kSide], term[kSide];
-    float first[kSide], second[kSide];
-    for (int64_t k = 0; k < kSide; ++k) {
-      const int64_t i = begin + (k < count ? k : 0);
-      first[k] = a[s[1] ? i : 0], second[k] = x[s[2] ? i : 0];
-    }
-    auto small = [&](int64_t k) { return first[k] > 0 && first[k] < 10 && second[k] > 0 && second[k] < first[k] + 1; };
-    for (int64_t k = 0; k < kSide; ++k) {
-      order[k] = small(k) ? double(first[k]) : 1, at[k] = small(k) ? double(second[k]) : 0.5;
-      sum[k] = term[k] = 1;
-    }
-    int64_t more = 1;
-    for (double step = 1; more; step += 1) {
-      more = 0;
-      for (int64_t k = 0; k < kSide; ++k) {
-        term[k] *= at[k] / (order[k] + step);
-        sum[k] += term[k];
-        more |= term[k] > sum[k] * 1e-11 ? 1 : 0;
-      }
-    }
-    for (int64_t k = 0; k < kSide; ++k)
-      sum[k] *= exp_(order[k] * log_(at[k]) - at[k] - lgamma_(order[k] + 1));
-    for (int64_t k = 0; k < count; ++k)
-      out[begin + k] = float(!small(k) ? incomplete_gamma<Upper>(first[k], second[k])
-                             : Upper   ? 1 - sum[k]
-                                       : sum[k]);
+  double order[kSide], at[kSide], sum[kSide], term[kSide];
+  float first[kSide], second[kSide];
+  for (int64_t k = 0; k < kSide; ++k) {
+    const int64_t i = begin + (k < count ? k : 0);
+    first[k] = a[s[1] ? i : 0], second[k] = x[s[2] ? i : 0];
   }
+  auto small = [&](int64_t k) { return first[k] > 0 && first[k] < 10 && second[k] > 0 && second[k] < first[k] + 1; };
+  for (int64_t k = 0; k < kSide; ++k) {
+    order[k] = small(k) ? double(first[k]) : 1, at[k] = small(k) ? double(second[k]) : 0.5;
+    sum[k] = term[k] = 1;
+  }
+  int64_t more = 1;
+  for (double step = 1; more; step += 1) {
+    more = 0;
+    for (int64_t k = 0; k < kSide; ++k) {
+      term[k] *= at[k] / (order[k] + step);
+      sum[k] += term[k];
+      more |= term[k] > sum[k] * 1e-11 ? 1 : 0;
+    }
+  }
+  for (int64_t k = 0; k < kSide; ++k)
+    sum[k] *= exp_(order[k] * log_(at[k]) - at[k] - lgamma_(order[k] + 1));
+  for (int64_t k = 0; k < count; ++k)
+    out[begin + k] = float(!small(k) ? incomplete_gamma<Upper>(first[k], second[k])
+                           : Upper   ? 1 - sum[k]
+                                     : sum[k]);
+}
+template <bool Upper> void incomplete_gamma_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  constexpr int64_t kMany = 32, kFew = 8;
+  int64_t at = 0;
+  for (; n - at > kFew; at += kMany) incomplete_gammas<Upper, kMany>(p, s, at, n - at < kMany ? n - at : kMany);
+  if (at < n) incomplete_gammas<Upper, kFew>(p, s, at, n - at);
 }
 template <bool Upper> ElementwiseRow incomplete_gamma_row(const char* name) {
   constexpr auto of_double = [](double a, double x) { return incomplete_gamma<Upper>(a, x); };

@@ -28,6 +28,11 @@ def scatter(op, size, values, marks, options):
               front(values[3], marks[3], size), *values[4:], **options)
 
 
+@rule("_among")
+def among(op, size, values, marks, options):
+    return NotImplemented if marks[1] else op(front(values[0], marks[0], size), *values[1:])
+
+
 def _counting(size, ndim, device):
     return _view(_arange(size, device=device), (size, *(1,) * ndim))
 

@@ -107,7 +107,7 @@ def exchanged(op, size, values, marks, options):
     return op(*values) if values[0].ndim > 3 else NotImplemented  # any number of dimensions lies in front
 
 
-@rule("grid_sampler", "resize")
+@rule("grid_sampler", "interpolate")
 def sampled(op, size, values, marks, options):
     tensors = 2 if op.name == "grid_sampler" else 1
     fronts = [front(v, m, size) for v, m in zip(values[:tensors], marks, strict=False)]
@@ -118,11 +118,12 @@ def sampled(op, size, values, marks, options):
 
 # --- pooling ----------------------------------------------------------------------------------------------------------
 
-@rule("max_pool", "max_pool_values", "adaptive_max_pool", "avg_pool", "adaptive_avg_pool", "max_pool_backward")
+@rule("max_pool", "max_pool_values", "adaptive_max_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+      "adaptive_avg_pool", "max_pool_backward")
 def pool(op, size, values, marks, options):
     tensors = 2 if op.name == "max_pool_backward" else 1
     fronts = [front(v, m, size) for v, m in zip(values[:tensors], marks, strict=False)]
-    dims = len(values[2]) if tensors == 2 else values[-1]
+    dims = len(values[2]) if tensors == 2 else len(values[1]) if op.name.startswith("avg_pool") else values[-1]
     if size == 0 or fronts[0].ndim - 1 > dims + 2:
         return NotImplemented
     if fronts[0].ndim - 1 < dims + 2:

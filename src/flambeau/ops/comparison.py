@@ -117,6 +117,9 @@ bitwise_not = elementwise("bitwise_not(Tensor self) -> Tensor", ref="numpy.bitwi
                           cuda="flip_bits(self)")
 
 
+_among = primitive("_among(Tensor self, Tensor few, bool invert) -> Tensor", namespace=None, samples="among",
+                   doc="Which elements are among a few numbers, or are not: each is compared with each.")
+
 #: as many pairs of numbers are compared one by one before isin sorts
 _FEW_PAIRS = 1024
 
@@ -137,8 +140,7 @@ def isin(elements, test_elements, assume_unique=False, invert=False):
     if count == 0:
         return elements.new_full(elements.shape, invert, dtype=(elements == elements).dtype)
     if count * elements.numel() <= _FEW_PAIRS:
-        found = (elements.unsqueeze(-1) == test_elements.flatten()).any(-1)
-        return found.logical_not() if invert else found
+        return _among(elements, test_elements, invert)
     known = test_elements.flatten().sort()[0]
     place = OPS["searchsorted"](known, elements.to(known.dtype) if elements.dtype != known.dtype else elements)
     return (known.take(place.clamp(max=count - 1)) == elements) != invert

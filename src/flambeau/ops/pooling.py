@@ -2,7 +2,7 @@
 
 from math import prod
 
-from .._C import channels_last, int64, is_grad_enabled
+from .._C import channels_last, is_grad_enabled
 from .._shown import shown
 from .kinds import composite, plain, primitive
 
@@ -40,20 +40,12 @@ adaptive_max_pool = primitive(
     d={"self": lambda g0, indices, self_shape, dims: max_pool_backward(g0, indices, self_shape[-dims:])},
     namespace=None, samples="adaptive_max_pool", doc="Maxima of as many windows as output_size says.")
 
-avg_pool = primitive(
-    "avg_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, "
-    "int? divisor_override, int dims) -> Tensor", node="AvgPool2DBackward0", keeps_format=True,
-    d={"self": lambda g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override:
-       avg_pool_backward(g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad,
-                         divisor_override)},
-    namespace=None, samples="avg_pool", doc="Means of windows.")
-
 avg_pool_backward = primitive(
     "avg_pool_backward(Tensor grad, int[] size, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, "
     "bool count_include_pad, int? divisor_override) -> Tensor",
     d={"grad": lambda g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override:
-       avg_pool(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, len(kernel_size))},
-    namespace=None, samples="avg_pool_backward", doc="The gradient of avg_pool for an input of `size`.")
+       _mean_of(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)},
+    namespace=None, samples="avg_pool_backward", doc="The gradient of the means of windows for an input of `size`.")
 
 adaptive_avg_pool = primitive(
     "adaptive_avg_pool(Tensor self, int[] output_size, int dims) -> Tensor",
@@ -105,14 +97,24 @@ def _max_pool(nd):
     return with_indices, pool
 
 
+def _mean_pull(g, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    return avg_pool_backward(g, input_shape, kernel_size, stride or kernel_size, padding, ceil_mode, count_include_pad,
+                             divisor_override)
+
+
+def _mean_pull_1d(g, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad):
+    return _mean_pull(g, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
 def _avg_pool(nd):
     extra = "" if nd == 1 else ", int? divisor_override=None"
-
-    @composite(f"avg_pool{nd}d(Tensor input, int[{nd}] kernel_size, int[{nd}]? stride=None, int[{nd}] padding=0, "
-               f"bool ceil_mode=False, bool count_include_pad=True{extra}) -> Tensor",
-               namespace="" if nd == 1 else "nn.functional", out=nd > 1, samples=f"avg_pool{nd}d",
-               autocast=_in_three(nd),
-               doc=f"""The mean of every window, in {nd} dimension(s); `stride` is kernel_size unless given.
+    return primitive(
+        f"avg_pool{nd}d(Tensor input, int[{nd}] kernel_size, int[{nd}]? stride=None, int[{nd}] padding=0, "
+        f"bool ceil_mode=False, bool count_include_pad=True{extra}) -> Tensor",
+        d={"input": _mean_pull_1d if nd == 1 else _mean_pull},
+        node=f"AvgPool{max(nd, 2)}DBackward0", keeps_format=True, namespace="" if nd == 1 else "nn.functional",
+        out=nd > 1, samples=f"avg_pool{nd}d", autocast=_in_three(nd),
+        doc=f"""The mean of every window, in {nd} dimension(s); `stride` is kernel_size unless given.
 
     `count_include_pad` counts the zeros of the border; `divisor_override` divides by another number.
 
@@ -121,14 +123,13 @@ def _avg_pool(nd):
     >>> flambeau.nn.functional.avg_pool{nd}d(x, ({'1, ' * (nd - 1)}2{',' if nd == 1 else ''})).flatten()
     tensor([0.5000, 2.5000])
     """)
-    def pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
-        if input.dtype is int64:  # sums are exact in float64, and the quotient is cut off
-            return avg_pool(input.double(), kernel_size, stride or kernel_size, padding, ceil_mode, count_include_pad,
-                            divisor_override, nd).trunc().long()
-        return avg_pool(input, kernel_size, stride or kernel_size, padding, ceil_mode, count_include_pad,
-                        divisor_override, nd)
 
-    return pool
+
+def _mean_of(x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    """The means of windows in as many dimensions as kernel_size has."""
+    pool = (avg_pool1d, avg_pool2d, avg_pool3d)[len(kernel_size) - 1]
+    more = () if divisor_override is None else (divisor_override,)
+    return pool(x, kernel_size, stride, padding, ceil_mode, count_include_pad, *more)
 
 
 def _full_size(input, output_size, nd, op):
@@ -201,7 +202,7 @@ def _lp_pool(nd):
         count = 1
         for k in kernel_size:
             count *= k
-        mean = avg_pool(input.pow(norm_type), kernel_size, stride or kernel_size, (0,), ceil_mode, True, None, nd)
+        mean = _mean_of(input.pow(norm_type), kernel_size, stride or kernel_size, (0,), ceil_mode, True, None)
         return (mean.sign() * mean.abs().relu() * count).pow(1.0 / norm_type)
 
     return pool

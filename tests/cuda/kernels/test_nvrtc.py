@@ -144,7 +144,7 @@ def test_kernels_beside_calls_of_libraries(monkeypatch):
     _beside_products()
     image = flambeau.zeros(1, 1, 4, 4, dtype=flambeau.uint8)
     for antialias in (False, True):
-        Lowered("resize", (image, (3, 2), (0.0, 0.0), "cubic", False, antialias))
+        Lowered("interpolate", (image, (3, 2), None, "bicubic", False, None, antialias))
     assert len(texts) > 20
     for text, name in texts.items():
         assert ".local" not in nvrtc.build(text, "sm_90", name, ptx=True).decode(), name

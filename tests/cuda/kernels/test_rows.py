@@ -126,7 +126,7 @@ def test_bytes_are_resized_to_the_cpu_s_bytes(mode, antialias, size):
     if mode == "lanczos" and not antialias:
         return
     image = flambeau.randint(0, 256, (2, 3, 9, 11), dtype=flambeau.uint8)
-    with Capture({"resize"}) as capture:
+    with Capture({"interpolate"}) as capture:
         for corners in (False,) if antialias else (False, True):
             flambeau.nn.functional.interpolate(image, size, mode=mode, antialias=antialias, align_corners=corners)
     assert capture.calls
@@ -139,7 +139,7 @@ def test_whole_numbers_are_resized_and_rounded(dtype):
     """A sum that ends between two whole numbers may be rounded either way: the order of its terms is another."""
     for shape, mode in (((2, 3, 9), "linear"), ((2, 3, 9, 8), "bicubic"), ((1, 2, 4, 5, 6), "trilinear")):
         x = flambeau.randint(0, 100, shape).to(dtype)
-        with Capture({"resize"}) as capture:
+        with Capture({"interpolate"}) as capture:
             flambeau.nn.functional.interpolate(x, scale_factor=1.7, mode=mode)
         (name, args, kwargs, _, result), = capture.calls
         (out,) = Lowered(name, args, kwargs, results=[result]).run()

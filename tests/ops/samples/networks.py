@@ -239,14 +239,13 @@ NN_FORMS = {
     "interpolate": _plain(lambda m: [
         call(m.f(1, 2, 3, 3), scale_factor=2), call(m.f(1, 2, 4, 3), (3, 5), mode="bilinear"),
         call(m.f(1, 2, 4, 3), (2, 5), mode="bilinear", antialias=True),
-        call(m.f(1, 2, 4, 3), (3, 5), mode="bicubic", align_corners=True)]),
-    "resize": _plain(lambda m: [
-        call(m.f(1, 2, 4, 3), (3, 5), (0.0, 1.7), "linear", False, False),
-        call(m.f(1, 1, 3, 2, 2), (2, 3, 4), (0.0, 0.0, 0.0), "linear", True, False),
-        call(m.f(2, 1, 4, 3), (2, 5), (0.0, 0.0), "cubic", False, True)]),
+        call(m.f(1, 2, 4, 3), (3, 5), mode="bicubic", align_corners=True),
+        call(m.f(1, 2, 4, 3), None, (0.8, 1.7), "bilinear"), call(m.f(1, 2, 4, 3), (2, 5), mode="area"),
+        call(m.f(1, 1, 3, 2, 2), (2, 3, 4), mode="trilinear", align_corners=True),
+        call(m.f(2, 1, 4, 3), (2, 5), mode="bicubic", antialias=True)]),
     "resize_backward": _plain(lambda m: [
-        call(m.f(1, 2, 3, 5), (4, 3), (3, 5), (0.0, 0.0), "cubic", False, False),
-        call(m.f(1, 2, 5), (3,), (5,), (0.0,), "nearest", False, False)]),
+        call(m.f(1, 2, 3, 5), (4, 3), None, "bicubic", False, False),
+        call(m.f(1, 2, 5), (3,), (1.7,), "nearest", False, False)]),
     "grid_sample": _plain(lambda m: [
         call(m.f(1, 2, 4, 3), m.f(1, 2, 3, 2, low=-0.9, high=0.9), align_corners=False),
         call(m.f(2, 1, 3, 4), m.f(2, 1, 2, 2, low=-0.7, high=0.7), "bicubic", "border", True),

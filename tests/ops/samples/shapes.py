@@ -116,6 +116,8 @@ SHAPE_FORMS = {
     "argwhere": _same(lambda m: [call(m.b(2, 3))]),
     "unique": _same(lambda m: [call(m.i(8)), call(m.i(2, 3))]),
     "unique_consecutive": _same(lambda m: [call(m.i(8))]),
+    "among": _same(lambda m: [call(m.f(2, 3), m.f(4), False), call(m.i(3), m.i(2, 2), True),
+                              call(m.f(2), m.f(0), True)]),
     "searchsorted": _same(lambda m: [call(m.rising(5), m.f(3))]),
     "bucketize": _same(lambda m: [call(m.f(3), m.rising(5))]),
     "isin": _same(lambda m: [call(m.i(5), m.i(2))]),

@@ -266,6 +266,19 @@ def _same(call):
     return build.plan()
 
 
+def _among(call):
+    """Each element beside all of the few."""
+    x, few, invert = call.args
+    if x.dtype.startswith("complex") != few.dtype.startswith("complex"):
+        raise NotImplementedError("isin has no CUDA kernel yet for complex numbers beside real ones; convert these")
+    build, out = Build(call), call.results[0]
+    build.each(numel(out), f"""  bool found = false;
+  for (int64_t j = 0; j < many; ++j) found |= widen(x[i_]) == widen(few[j]);
+  out[i_] = found != {'true' if invert else 'false'};
+""", [build.input("x", x), build.input("few", few), build.output("out", out), *sizes(many=numel(few))])
+    return build.plan()
+
+
 def _dropout_scale(call):
     x, mask, p = call.args
     build, out = Build(call), call.results[0]
@@ -281,5 +294,5 @@ RULES = {
     "triu": _triangle(True), "tril_indices": _triangle_indices(False), "triu_indices": _triangle_indices(True),
     "constant_pad_nd": _constant_pad, "_border": _border(False), "_border_backward": _border(True),
     "unfold_backward": _unfold_backward, "arange": _arange, "linspace": _linspace(False), "logspace": _linspace(True),
-    "_same": _same, "dropout_scale": _dropout_scale,
+    "_same": _same, "_among": _among, "dropout_scale": _dropout_scale,
 }

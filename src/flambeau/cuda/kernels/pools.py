@@ -128,9 +128,10 @@ def _mean_backward(call, axes, even, padded, divisor):
 
 
 def _avg_pool(call):
-    x, kernel, stride, padding, _, padded, divisor, dims = call.args
+    x, kernel, stride, padding, _, padded, *divisor = call.args
+    dims = len(kernel)
     axes = _axes(x.shape[-dims:], call.results[0].shape[-dims:], kernel, stride or kernel, padding)
-    return _mean(call, axes, "true", flag(padded), divisor)
+    return _mean(call, axes, "true", flag(padded), *(divisor or (None,)))
 
 
 def _avg_pool_backward(call):
@@ -140,9 +141,13 @@ def _avg_pool_backward(call):
     return _mean_backward(call, axes, "true", flag(padded), divisor)
 
 
+def means(call, dims):
+    """As many means along the last dimensions as the result has."""
+    return _mean(call, _axes(call.args[0].shape[-dims:], call.results[0].shape[-dims:]), "false", "false", None)
+
+
 def _adaptive_avg_pool(call):
-    x, _, dims = call.args
-    return _mean(call, _axes(x.shape[-dims:], call.results[0].shape[-dims:]), "false", "false", None)
+    return means(call, call.args[2])
 
 
 def _adaptive_avg_pool_backward(call):
@@ -153,6 +158,7 @@ def _adaptive_avg_pool_backward(call):
 RULES = {
     "max_pool": _max_pool, "max_pool_values": _max_pool, "fractional_max_pool": _fractional_max_pool,
     "adaptive_max_pool": _adaptive_max_pool, "max_pool_backward": _max_pool_backward,
-    "avg_pool": _avg_pool, "avg_pool_backward": _avg_pool_backward, "adaptive_avg_pool": _adaptive_avg_pool,
+    "avg_pool1d": _avg_pool, "avg_pool2d": _avg_pool, "avg_pool3d": _avg_pool,
+    "avg_pool_backward": _avg_pool_backward, "adaptive_avg_pool": _adaptive_avg_pool,
     "adaptive_avg_pool_backward": _adaptive_avg_pool_backward,
 }

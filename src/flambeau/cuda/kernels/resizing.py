@@ -7,11 +7,12 @@ import math
 
 from .launches import Build, flag, nothing, number, numel, pointed_at, sizes
 from .moves import accumulator
+from .pools import means
 
 _FILES = ("pool.cuh", "bytes.cuh")
 
-_LETTERS = {"nearest": "n", "nearest-exact": "e", "linear": "l", "bilinear": "l", "trilinear": "l", "cubic": "c",
-            "bicubic": "c", "lanczos": "s"}
+_LETTERS = {"nearest": "n", "nearest-exact": "e", "linear": "l", "bilinear": "l", "trilinear": "l", "bicubic": "c",
+            "lanczos": "s"}
 
 
 _COVERED = """  const int64_t plane = i_ / (out2 * out1 * out0) * in0 * in1 * in2;
@@ -22,6 +23,12 @@ _COVERED = """  const int64_t plane = i_ / (out2 * out1 * out0) * in0 * in1 * in
         const int64_t at = plane + ((t0.first + a) * in1 + t1.first + b) * in2 + t2.first + c;
         const A w = wide * t2.weight(c);
 """
+
+
+def _asked(call):
+    """(factors, mode, align_corners, antialias) of interpolate: factors are 0 where the ratio of the sizes counts."""
+    _, _, factors, mode, align, recompute, antialias = call.args
+    return (factors if factors and not recompute else (0,) * 3), mode, bool(align), antialias
 
 
 def _steps(inside, outside, factor, corners):
@@ -39,7 +46,7 @@ def _resized(small, large, factors, mode, align, antialias, body, parameters, bu
     for d in range(3):
         own = d - (3 - rank)
         inside, outside = (small.shape[2 + own], large.shape[2 + own]) if own >= 0 else (1, 1)
-        scale, step = _steps(inside, outside, factors[own] if own >= 0 and len(factors) == rank else 0, corners)
+        scale, step = _steps(inside, outside, factors[own] if own >= 0 else 0, corners)
         way = letter if own >= 0 else "n"
         given += [*sizes(**{f"in{d}": inside, f"out{d}": outside}), number("double", f"scale{d}", scale),
                   number("float", f"step{d}", step)]
@@ -70,10 +77,12 @@ def _settled(out):
 
 
 def _resize(call):
-    x, _, factors, mode, align, antialias = call.args
+    x, (factors, mode, align, antialias) = call.args[0], _asked(call)
     build, out = Build(call), call.results[0]
     if numel(out) == 0:
         return nothing()
+    if mode == "area":
+        return means(call, len(x.shape) - 2)
     if x.dtype == "uint8" and _LETTERS[mode] in "lcs" and len(x.shape) == 4:
         return _resize_bytes(call)
     kind = build.type(out)
@@ -87,14 +96,14 @@ def _resize(call):
 
 
 def _resize_backward(call):
-    grad, _, _, factors, mode, align, antialias = call.args
+    grad, _, factors, mode, align, antialias = call.args
     build, out = Build(call), call.results[0]
     if numel(grad) == 0:
         return nothing()
     data, kind = build.input("grad", grad), build.type(out)
     sums, finish = accumulator(build, out, _settled(out), () if kind in ("float", "double") else (kind,))
     body = ("", f"atomic_add(sums + at, cast<{pointed_at(sums)}>(w * cast<A>(grad[i_])));", "")
-    _resized(out, grad, factors, mode, align, antialias, body, [data, sums], build)
+    _resized(out, grad, factors or (0,) * 3, mode, align, antialias, body, [data, sums], build)
     finish()
     return build.plan()
 
@@ -103,10 +112,10 @@ def _resize_backward(call):
 
 def _byte_weights(build, d, call, outside):
     """(weights, places, bits, how many there are for each result) along axis d of the image, made by one block."""
-    x, _, factors, mode, align, antialias = call.args
+    x, (factors, mode, align, antialias) = call.args[0], _asked(call)
     letter, inside = _LETTERS[mode], x.shape[2 + d]
     corners = align and letter in "lc"
-    scale, step = _steps(inside, outside, factors[d] if len(factors) == 2 else 0, corners)
+    scale, step = _steps(inside, outside, factors[d], corners)
     reach = {"l": 1, "c": 2, "s": 3}[letter]
     most = math.ceil(reach * max(scale, 1.0)) * 2 + 1 if antialias else 2 * reach
     wide = build.room("wide", "double", outside * most, 8)
@@ -140,4 +149,4 @@ def _resize_bytes(call):
     return build.plan()
 
 
-RULES = {"resize": _resize, "resize_backward": _resize_backward}
+RULES = {"interpolate": _resize, "resize_backward": _resize_backward}

@@ -52,7 +52,8 @@ def embedding_backward(call):
     return Rule([lead_labels | {"e": len(lead)}, lead_labels], [{"e": 1}], total="sum", linear=((0,),))
 
 
-@rule("max_pool", "max_pool_values", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "resize")
+@rule("max_pool", "max_pool_values", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool",
+      "adaptive_max_pool", "interpolate")
 def pooling(call):
     """Batch and channels, where both are there."""
     labels = numbered(2 if call.tensors[0].ndim > 2 else 0)
