@@ -25,7 +25,13 @@ struct Hash {
   }
 };
 struct Equal {
-  bool operator()(const PointwiseKey& a, const PointwiseKey& b) const { return !std::memcmp(&a, &b, sizeof a); }
+  bool operator()(const PointwiseKey& a, const PointwiseKey& b) const {
+    uint64_t x[6], y[6], different = 0;
+    std::memcpy(x, &a, sizeof x);
+    std::memcpy(y, &b, sizeof y);
+    for (int k = 0; k < 6; ++k) different |= x[k] ^ y[k];
+    return !different;
+  }
 };
 auto& plans() {  // under the interpreter lock
   static auto* p = new std::unordered_map<PointwiseKey, PointwisePlan, Hash, Equal>;
@@ -40,18 +46,24 @@ struct Geometry {
   int64_t strides[kMaxOperands][kGeometryDims] = {};
 };
 
-// One call, worked out as far as the plan needs it.
-struct Work {
+// A call as a launch needs it; numbers and scalars are written where the key says that there are any.
+struct Launched {
   PointwiseKey key;
-  pointwise::Plan& plan;
   const char* name;
-  int tensor[kMaxOperands], tensors = 0;  // numbers of the operands that are tensors; the result first
+  int tensors = 0;  // with the result
   alignas(16) char number[kOperands][16];
   alignas(16) char scalar[kMaxScalars][16];
+  explicit Launched(const char* name) : name(name) {}
+};
+// One that is worked out.
+struct Work : Launched {
+  pointwise::Plan& plan;
+  int tensor[kMaxOperands];  // numbers of the operands that are tensors; the result first
+  Work(const char* name, pointwise::Plan& plan) : Launched(name), plan(plan) {}
 };
 
 // An argument behind the operands: numbers are passed, texts and booleans are part of the kernel.
-void place_scalar(Work& w, int k, const Value& v) {
+void place_scalar(Launched& w, int k, const Value& v) {
   auto& place = w.key.scalar[k];
   char* bytes = w.scalar[k];
   switch (v.tag) {
@@ -69,6 +81,11 @@ void place_scalar(Work& w, int k, const Value& v) {
     case Tag::Str: place = {ScalarKind::Text, v.str.size ? v.str.data[0] : char(0)}; break;
     default: place.kind = ScalarKind::Absent;
   }
+}
+
+void place_scalars(Launched& w, const Call& c, int operands) {
+  for (int k = operands; k < c.nargs && w.key.scalars < kMaxScalars; ++k, ++w.key.scalars)
+    place_scalar(w, w.key.scalars, c.args[k]);
 }
 
 void read_number(const Tensor& t, DType as, char* to) {  // of a tensor of the CPU without dimensions
@@ -100,10 +117,12 @@ void place_operands(Call* c, Work& w, DType compute, unsigned bool_operands) {
   }
 }
 
-// Whether every tensor is one run in the order of the result, whether all offsets fit 31 bits (those too at which a
-// block's last threads find that there is nothing left), whether all addresses of runs allow wide loads.
+// Of how many elements offsets have 31 bits, those too at which a block's last threads find that there is nothing left.
+constexpr int64_t kMostOfBlock = 1 << 13, kNarrow = (int64_t(1) << 31) - kMostOfBlock;
+
+// Whether every tensor is one run in the order of the result, whether all offsets fit 31 bits, whether all
+// addresses of runs allow wide loads.
 void look_at_layout(Work& w) {
-  constexpr int64_t kMostOfBlock = 1 << 13, kNarrow = (int64_t(1) << 31) - kMostOfBlock;
   const auto& s = w.plan.space;
   const bool one = s.numel() == 1;
   bool flat = s.ndim == 1, narrow = true;
@@ -122,7 +141,7 @@ void look_at_layout(Work& w) {
   w.key.aligned = flat && addresses % 16 == 0;
 }
 
-const PointwisePlan& plan_of(const Work& w) {
+const PointwisePlan& plan_of(const Launched& w) {
   auto found = plans().find(w.key);
   if (__builtin_expect(found == plans().end(), 0)) {
     ++plan_counts().made;
@@ -130,6 +149,22 @@ const PointwisePlan& plan_of(const Work& w) {
     found = plans().emplace(w.key, made).first;
   }
   return found->second;
+}
+
+void launch_once(const Launched& w, const PointwisePlan& plan, char* const* data, int64_t n, const Geometry* g) {
+  void* parameters[2 * kMaxOperands + kMaxScalars + 2];
+  int count = 0;
+  for (int j = 0; j < w.tensors; ++j) parameters[count++] = const_cast<char**>(&data[j]);
+  if (g) parameters[count++] = const_cast<Geometry*>(g);
+  parameters[count++] = &n;
+  for (int k = 0; k < w.key.count; ++k)
+    if (w.key.operand[k].kind == OperandKind::Number) parameters[count++] = const_cast<char*>(w.number[k]);
+  for (int k = 0; k < w.key.scalars; ++k)
+    if (w.key.scalar[k].kind >= ScalarKind::Int) parameters[count++] = const_cast<char*>(w.scalar[k]);
+  const int64_t each = int64_t(plan.vector) * plan.threads, blocks = (n + each - 1) / each;
+  if (blocks >= int64_t(1) << 31) runtime_error(w.name, ": ", n, " elements are more than one launch covers");
+  launch(w.name, w.key.device, plan.function, {unsigned(blocks), 1, 1}, {unsigned(plan.threads), 1, 1}, 0,
+         parameters);
 }
 
 // Launches over the innermost dimensions that a Geometry holds, once for each place of the others.
@@ -144,28 +179,15 @@ void launch_over(const Work& w, const PointwisePlan& plan, char* const* data, in
     }
     return;
   }
-  Geometry g;
   int64_t n = 1;
   for (int d = 0; d < dims; ++d) n *= s.size[d];
-  void* parameters[2 * kMaxOperands + kMaxScalars + 2];
-  int count = 0;
-  for (int j = 0; j < w.tensors; ++j) parameters[count++] = const_cast<char**>(&data[j]);
-  if (w.key.strided) {
-    g.ndim = dims;
-    std::copy(s.size, s.size + dims, g.sizes);
-    for (int j = 0; j < w.tensors; ++j)
-      for (int d = 0; d < dims; ++d) g.strides[j][d] = s.stride[w.tensor[j]][d] / w.plan.operand[w.tensor[j]].item;
-    parameters[count++] = &g;
-  }
-  parameters[count++] = &n;
-  for (int k = 0; k < w.key.count; ++k)
-    if (w.key.operand[k].kind == OperandKind::Number) parameters[count++] = const_cast<char*>(w.number[k]);
-  for (int k = 0; k < w.key.scalars; ++k)
-    if (w.key.scalar[k].kind >= ScalarKind::Int) parameters[count++] = const_cast<char*>(w.scalar[k]);
-  const int64_t each = int64_t(plan.vector) * plan.threads, blocks = (n + each - 1) / each;
-  if (blocks >= int64_t(1) << 31) runtime_error(w.name, ": ", n, " elements are more than one launch covers");
-  launch(w.name, w.key.device, plan.function, {unsigned(blocks), 1, 1}, {unsigned(plan.threads), 1, 1}, 0,
-         parameters);
+  if (!w.key.strided) return launch_once(w, plan, data, n, nullptr);
+  Geometry g;
+  g.ndim = dims;
+  std::copy(s.size, s.size + dims, g.sizes);
+  for (int j = 0; j < w.tensors; ++j)
+    for (int d = 0; d < dims; ++d) g.strides[j][d] = s.stride[w.tensor[j]][d] / w.plan.operand[w.tensor[j]].item;
+  launch_once(w, plan, data, n, &g);
 }
 
 void run(Work& w) {
@@ -208,7 +230,7 @@ void run_pointwise(Call& c, Pointwise& worked_out) {
   Tensor& out = *worked_out.out;
   if (out.numel == 0) return;
   if (c.given) pointwise::check_overlap(out, p, worked_out.copies);
-  Work w{{}, p, worked_out.row.name, {}, 0, {}, {}};
+  Work w(worked_out.row.name, p);
   w.key.row = &worked_out.row;
   w.key.device = uint8_t(index_of(out.device));
   w.key.compute = worked_out.compute;
@@ -219,9 +241,47 @@ void run_pointwise(Call& c, Pointwise& worked_out) {
   for (int k = 1; k < p.count; ++k)
     if (p.operand[k].tensor) p.operand[k].item = p.operand[k].tensor->itemsize();
   pointwise::prepare_space(p, worked_out.shape);
-  for (int k = worked_out.row.operands; k < c.nargs && w.key.scalars < kMaxScalars; ++k, ++w.key.scalars)
-    place_scalar(w, w.key.scalars, c.args[k]);
+  place_scalars(w, c, worked_out.row.operands);
   run(w);
+}
+
+void run_pointwise_short(const Call& c, const ShortCall& s) {
+  const ElementwiseRow& row = s.row;
+  Launched w(row.name);
+  char* data[kMaxOperands];
+  uintptr_t addresses = 0;
+  auto add_tensor = [&](char* p) {
+    data[w.tensors++] = p;
+    addresses |= reinterpret_cast<uintptr_t>(p);
+  };
+  add_tensor(s.ptr[0]);
+  w.key.row = &row;
+  w.key.count = row.operands;
+  w.key.device = uint8_t(index_of(c.out1->device));
+  w.key.compute = s.compute;
+  w.key.loop_out = s.compute == s.dtype ? s.result : wide_of(s.result);
+  w.key.result = s.result;
+  for (int k = 0; k < row.operands; ++k) {
+    const bool mask = row.bool_operands >> k & 1;
+    auto& place = w.key.operand[k];
+    place.loop_dtype = mask ? DType::Bool : s.compute;
+    if (s.stride[k + 1]) {
+      place.dtype = mask ? DType::Bool : s.dtype;
+      add_tensor(s.ptr[k + 1]);
+    } else if (s.ptr[k + 1]) {
+      place.kind = OperandKind::Number;
+      place.dtype = place.loop_dtype;
+      std::memcpy(w.number[k], s.number[k], sizeof w.number[k]);
+    } else {
+      place = {OperandKind::Absent, DType::Undefined, DType::Undefined};
+    }
+  }
+  place_scalars(w, c, row.operands);
+  w.key.wide = s.numel >= kNarrow;
+  w.key.aligned = addresses % 16 == 0;
+  use_device(w.key.device);
+  ++plan_counts().pointwise;
+  launch_once(w, plan_of(w), data, s.numel, nullptr);
 }
 
 void copy_strided(Tensor& dst, const Tensor& src) {
@@ -236,7 +296,7 @@ void copy_strided(Tensor& dst, const Tensor& src) {
   p.count = 2;
   place(p.operand[0], dst);
   place(p.operand[1], src);
-  Work w{{}, p, kCopy, {}, 0, {}, {}};
+  Work w(kCopy, p);
   w.key.row = kCopy;
   w.key.device = uint8_t(index_of(dst.device));
   w.key.compute = w.key.loop_out = src.dtype;
@@ -250,7 +310,7 @@ void fill_strided(Tensor& dst, const char* value) {
   pointwise::Plan p;
   p.count = 1;
   place(p.operand[0], dst);
-  Work w{{}, p, kFill, {}, 0, {}, {}};
+  Work w(kFill, p);
   w.key.row = kFill;
   w.key.device = uint8_t(index_of(dst.device));
   const DType dtype = plain(dst.itemsize());

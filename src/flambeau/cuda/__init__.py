@@ -57,6 +57,8 @@ from ._graphs import is_current_stream_capturing as is_current_stream_capturing
 from ._history import _dump_snapshot as _dump_snapshot
 from ._history import _record_memory_history as _record_memory_history
 from ._history import _snapshot as _snapshot
+from ._kernel import _compile_kernel as _compile_kernel
+from ._kernel import _sleep as _sleep
 from ._memory import CUDAPluggableAllocator as CUDAPluggableAllocator
 from ._memory import MemPool as MemPool
 from ._memory import caching_allocator_alloc as caching_allocator_alloc

@@ -228,3 +228,24 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     _C._cuda.forget_plans()
     with pytest.raises(NotImplementedError, match="pip install nvidia-cusolver-cu12"):
         linalg.cholesky(fb.eye(2).cuda())
+
+
+def test_streams_work_in_memory_of_their_own(fake):
+    """Each stream's calls, also before those of another are over, and after memory has gone back."""
+    a = matrices(3, 6, 6).cuda() + 6 * fb.eye(6, device="cuda")
+    b = matrices(3, 6, 2).cuda()
+    systems = ((a[0], b[0]), (a, b))
+    wanted = [linalg.solve(x.cpu(), y.cpu()) for x, y in systems]
+    linalg.solve(a[0], b[0])
+    fb.cuda.synchronize()
+    before = BLAS.calls("set_workspace")
+    streams, found = [fb.cuda.Stream() for _ in range(4)], []
+    fake.delay(True)
+    for _ in range(2):
+        for s in streams:
+            with fb.cuda.stream(s):
+                found.append([linalg.solve_ex(x, y, check_errors=False)[0] for x, y in systems])
+    assert BLAS.calls("set_workspace") - before >= 16
+    fb.cuda.synchronize()
+    assert BLAS.shared() == SOLVER.shared() == 0
+    assert all(numbers.same(x, w, 1e-4) for each in found for x, w in zip(each, wanted, strict=True))
