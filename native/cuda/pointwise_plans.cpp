@@ -1,8 +1,11 @@
 // Pointwise calls on CUDA tensors: their signature, the plan kept for it, the launch.
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <unordered_map>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "../core/device_table.h"
 #include "../kernels/cast.h"
@@ -16,25 +19,58 @@ namespace {
 using pointwise::kMaxOperands;
 using pointwise::kMaxScalars;
 
-struct Hash {
-  size_t operator()(const PointwiseKey& k) const {
-    uint64_t words[6], h = 0;
-    std::memcpy(words, &k, sizeof words);
+using Words = std::array<uint64_t, sizeof(PointwiseKey) / 8>;
+Words words_of(const PointwiseKey& k) { return std::bit_cast<Words>(k); }
+
+// Plans by their keys: a place is looked for from where the key's hash says on. Under the interpreter lock.
+class Plans {
+ public:
+  const PointwisePlan* find(const PointwiseKey& key) const {
+    const Words words = words_of(key);
+    for (size_t at = hash_of(words);; ++at) {
+      const Entry* e = places_[at & (places_.size() - 1)].get();
+      if (!e || same(e->words, words)) return e ? &e->plan : nullptr;
+    }
+  }
+  const PointwisePlan* add(const PointwiseKey& key, const PointwisePlan& plan) {
+    if (const PointwisePlan* known = find(key)) return known;  // another thread was faster
+    auto made = std::make_unique<Entry>(words_of(key), plan);
+    if (2 * ++count_ > places_.size()) grow();
+    return &put(std::move(made))->plan;
+  }
+  void clear() { *this = {}; }
+
+ private:
+  struct Entry {
+    Words words;
+    PointwisePlan plan;
+  };
+  std::vector<std::unique_ptr<Entry>> places_ = std::vector<std::unique_ptr<Entry>>(256);  // a power of two
+  size_t count_ = 0;
+
+  static size_t hash_of(const Words& words) {
+    uint64_t h = 0;
     for (uint64_t w : words) h = (std::rotl(h, 23) ^ w) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 32;
   }
-};
-struct Equal {
-  bool operator()(const PointwiseKey& a, const PointwiseKey& b) const {
-    uint64_t x[6], y[6], different = 0;
-    std::memcpy(x, &a, sizeof x);
-    std::memcpy(y, &b, sizeof y);
-    for (int k = 0; k < 6; ++k) different |= x[k] ^ y[k];
+  static bool same(const Words& a, const Words& b) {
+    uint64_t different = 0;
+    for (size_t k = 0; k < a.size(); ++k) different |= a[k] ^ b[k];
     return !different;
   }
+  Entry* put(std::unique_ptr<Entry> e) {
+    size_t at = hash_of(e->words);
+    while (places_[at & (places_.size() - 1)]) ++at;
+    return (places_[at & (places_.size() - 1)] = std::move(e)).get();
+  }
+  void grow() {
+    const size_t twice = 2 * places_.size();
+    for (auto& e : std::exchange(places_, std::vector<std::unique_ptr<Entry>>(twice)))
+      if (e) put(std::move(e));
+  }
 };
-auto& plans() {  // under the interpreter lock
-  static auto* p = new std::unordered_map<PointwiseKey, PointwisePlan, Hash, Equal>;
+Plans& plans() {
+  static auto* p = new Plans;
   return *p;
 }
 
@@ -142,13 +178,10 @@ void look_at_layout(Work& w) {
 }
 
 const PointwisePlan& plan_of(const Launched& w) {
-  auto found = plans().find(w.key);
-  if (__builtin_expect(found == plans().end(), 0)) {
-    ++plan_counts().made;
-    PointwisePlan made = hooks.plan_pointwise(w.key, w.name);
-    found = plans().emplace(w.key, made).first;
-  }
-  return found->second;
+  if (const PointwisePlan* found = plans().find(w.key); __builtin_expect(found != nullptr, 1)) return *found;
+  ++plan_counts().made;
+  const PointwisePlan made = hooks.plan_pointwise(w.key, w.name);
+  return *plans().add(w.key, made);
 }
 
 void launch_once(const Launched& w, const PointwisePlan& plan, char* const* data, int64_t n, const Geometry* g) {

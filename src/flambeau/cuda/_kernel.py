@@ -72,8 +72,8 @@ def _given(value, k, where, name):
         return value
     if isinstance(value, int):
         if not -2**31 <= value < 2**31:
-            raise OverflowError(f"{name}: argument {k}, {value}, is no `int` of 32 bits; for a parameter of another type "
-                                "pass ctypes.c_int64(...) or what it is")
+            raise OverflowError(f"{name}: argument {k}, {value}, is no `int` of 32 bits; for another type pass "
+                                "ctypes.c_int64(...) or what it is")
         return bytes(ctypes.c_int(value))
     if isinstance(value, float):
         return bytes(ctypes.c_double(value))

@@ -55,7 +55,7 @@ def _digest(image):
 
 @cache
 def loaded(device, image, function, shared=0):
-    """The handle of a kernel for `_C._cuda.launch`; shared: the most bytes of shared memory it will be launched with."""
+    """The handle of a kernel for `_C._cuda.launch`; shared: how much shared memory it may be launched with."""
     return _C._cuda.load_kernel(device, _digest(image), image, function, shared)
 
 
