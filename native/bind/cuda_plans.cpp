@@ -245,8 +245,8 @@ void upward::plan_row(const Call& c, int device, cuda::RowPlan& made) {
 
 namespace {
 
-// A kernel on the device's current stream: tensors are passed by their addresses, numbers as their bytes. Tensors of the
-// CPU lie in pinned memory, which stays until the kernel is done.
+// A kernel on the device's current stream: tensors are passed by their addresses, numbers as their bytes. Tensors of
+// the CPU lie in pinned memory, which stays until the kernel is done.
 void launch_given(nb::str name, int device, uintptr_t kernel, nb::tuple grid, nb::tuple block, unsigned shared,
                   nb::args given) {
   static auto* names = new std::set<std::string>;  // errors name them later

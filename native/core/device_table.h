@@ -17,11 +17,11 @@ struct DeviceTable {
   void (*copy)(Tensor& dst, const Tensor& src) = nullptr;  // any strides and dtypes; either of them may be on the CPU
   void (*fill)(Tensor& dst, const Scalar& value) = nullptr;
   void (*pointwise)(Call& c, Pointwise& worked_out) = nullptr;
-  void (*pointwise_short)(const Call& c, const ShortCall& s) = nullptr;  // null: all calls go the general way
   CallFn otherwise = nullptr;  // computes rows whose table of kernels has none for this device
   bool (*open)() = nullptr;    // fills the table when the device is first asked for; false: there is none
   Device (*place)(Device) = nullptr;            // which one it is, named without an index too; throws where it is not
   Storage* (*pinned)(size_t nbytes) = nullptr;  // memory of the CPU that the device can reach
+  void (*pointwise_short)(const Call& c, const ShortCall& s) = nullptr;  // null: all calls go by `pointwise`
 };
 extern FLAMBEAU_API DeviceTable devices[kDeviceTypes];
 bool find_device(std::string_view name, DeviceType& type);  // by its table's name; "cuda" always

@@ -1,9 +1,9 @@
 // Runs pointwise operators: decides which of two ways a call goes, and goes the short one.
 //
 // The short one serves what most calls are: contiguous operands of one shape and dtype (or a number), a fresh or
-// in-place result. It decides with a few comparisons and calls the loop once, or another device's kernel. The general one (pointwise.h) promotes,
-// broadcasts, orders and merges dimensions, and converts or packs block by block whatever the loop cannot read
-// directly.
+// in-place result. It decides with a few comparisons and calls the loop once, or another device's kernel. The general
+// one (pointwise.h) promotes, broadcasts, orders and merges dimensions, and converts or packs block by block whatever
+// the loop cannot read directly.
 #include "pointwise.h"
 
 namespace flambeau {

@@ -45,9 +45,9 @@ struct Side {
 class Grouped final : public LibraryCall {
  public:
   Grouped(int device, const Constants& c)
-      : l_(library_of(c)), handle_(handle_of(device, c)), a_(c, "a"), b_(c, "b"), c_(c, "c"), groups_(c.integer("groups")),
-        length_(c.integer("length")), sizes_{c.integer("m"), c.integer("n"), c.integer("k")},
-        type_(cuda_type(c.word("dtype"), c)),
+      : l_(library_of(c)), handle_(handle_of(device, c)), a_(c, "a"), b_(c, "b"), c_(c, "c"),
+        groups_(c.integer("groups")), length_(c.integer("length")),
+        sizes_{c.integer("m"), c.integer("n"), c.integer("k")}, type_(cuda_type(c.word("dtype"), c)),
         computes_(type_ == 1 ? 70 : c.integer("tf32") != 0 ? 77 : 68) {
     workspace = workspace_of(device);
   }

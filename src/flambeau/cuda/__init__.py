@@ -21,6 +21,7 @@ from . import memory as memory
 from . import nvtx as nvtx
 from . import profiler as profiler
 from . import random as random
+from . import sparse as sparse
 from . import streams as streams
 from . import tunable as tunable
 from ._devices import CudaError as CudaError
