@@ -27,10 +27,11 @@ Solver::Solver(int device, const Constants& c) : l(library_of(c)), type(cuda_typ
   real = type == 4 ? 0 : type == 5 ? 1 : type;
 }
 
+// While work is recorded no handle can be made, since that asks the driver for memory: the one of the last call serves.
 void Solver::follow(int device, Stream stream, const char* op) {
-  Handle*& of_stream = l.handles[{device, stream}];
-  if (!of_stream) check(l.create(&of_stream), op, "cusolverDnCreate");
-  handle = of_stream;
+  Handle*& own = l.handles[{device, stream}];
+  if (!own && !(handle && capturing(stream))) check(l.create(&own), op, "cusolverDnCreate");
+  if (own) handle = own;
   check(l.set_stream(handle, stream), op, "cusolverDnSetStream");
 }
 

@@ -119,7 +119,7 @@ void check(Status s, const char* op, const char* where);
 // The library as a call of one dtype on one device sees it.
 struct Solver {
   Library& l;
-  Handle* handle;  // of the stream of the last call
+  Handle* handle = nullptr;  // of the stream of the last call
   Settings* settings;
   int type, real;  // CUDA's numbers of the dtype, and of that of its real parts
   Solver(int device, const Constants& c);

@@ -12,6 +12,8 @@ from .._absent.streams import AcceleratorError as AcceleratorError
 from .._shown import shown
 from .._tensor.storage import CUDA_TYPES as CUDA_STORAGES
 from .._tensor.types import CUDA_TYPES
+from . import _memory_viz as _memory_viz
+from . import _sanitizer as _sanitizer
 from . import comm as comm
 from . import gds as gds
 from . import graphs as graphs
