@@ -4,6 +4,7 @@ import pytest
 
 import flambeau as fb
 from flambeau import _C, linalg
+from flambeau.cuda.kernels import factors
 
 from . import FakeLibrary, numbers
 from .numbers import matrices
@@ -152,6 +153,31 @@ def test_ldl_of_hermitian_matrices_is_the_cpu_s(dtype, shape):
         x = linalg.ldl_solve(*found, b.cuda(), hermitian=True).cpu()
         assert numbers.same(near @ x, b, 1e-3)
     assert SOLVER.calls() == before
+
+
+@pytest.mark.parametrize("shape", ((3, 20, 20), (2, 3, 2, 2), (2, 7, 7)), ids=str)
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.complex64, fb.complex128), ids=str)
+def test_ldl_of_a_batch_is_the_cpu_s(dtype, shape):
+    """Symmetric matrices, all at once by a kernel of our own; one alone goes to the library."""
+    a = matrices(*shape, dtype=dtype)
+    a, before = a + a.mT, SOLVER.calls()
+    for diagonal in (a.diagonal(0, -2, -1), fb.zeros(shape[:-1], dtype=dtype)):  # 0: pairs of rows
+        near = fb.diagonal_scatter(a, diagonal, 0, -2, -1)
+        found, expected = linalg.ldl_factor(near.cuda()), linalg.ldl_factor(near)
+        assert fb.equal(found.pivots.cpu(), expected.pivots) and numbers.same(found.LD, expected.LD, 1e-3)
+        b = matrices(*shape[:-1], 3, dtype=dtype)
+        assert numbers.same(near @ linalg.ldl_solve(*found, b.cuda()).cpu(), b, 2e-3)
+    assert SOLVER.calls() == before
+    one = (0,) * (len(shape) - 2)
+    assert numbers.same(linalg.ldl_factor(near[one].cuda()).LD, expected.LD[one], 1e-3)
+    assert SOLVER.calls() > before
+
+
+def test_ldl_needs_no_library(monkeypatch):
+    monkeypatch.setattr(factors, "present", lambda call, name: False)
+    a = matrices(4, 4)
+    a, before = a + a.mT, SOLVER.calls()
+    assert numbers.same(linalg.ldl_factor(a.cuda()).LD, linalg.ldl_factor(a).LD, 1e-8) and SOLVER.calls() == before
 
 
 def test_hermitian_matrices_without_a_pivot():
