@@ -212,3 +212,12 @@ def test_a_function_asks_and_is_called_back_past_the_question():
     assert scaled(x, x, plus=1).tolist() == [10] and asked == ["scaled", "mul"]
     assert scaled(flambeau.ones(1), flambeau.ones(1)).tolist() == [1] and len(asked) == 2
     assert has_torch_function((x,))
+
+
+def test_types_of_sparse_tensors_are_names():
+    for types, module in ((flambeau.sparse, "torch.sparse"), (flambeau.cuda.sparse, "torch.cuda.sparse")):
+        assert types.FloatTensor.__module__ == module and types.LongTensor.is_sparse
+        assert not isinstance(flambeau.ones(2).to_sparse(), types.FloatTensor)
+        with pytest.raises(TypeError, match="dense tensors only"):
+            types.FloatTensor(2)
+    assert flambeau.cuda.sparse.HalfTensor.is_cuda and not flambeau.sparse.HalfTensor.is_cuda

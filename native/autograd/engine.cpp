@@ -8,16 +8,19 @@
 // free it while the pass goes on. A leaf knows a bound: the oldest live node that uses it. That node may belong to an
 // earlier graph (`loss` of the step before is still held). So where it matters, because a hook waits or many gradients
 // do, the pass looks once at all nodes to come, and knows for each leaf its own oldest one.
+//
+// A node runs on the lane (core/device_table.h) that its operation ran on, leaves are handed over on the caller's.
+// Gradients that come from another lane are waited for, and so is everything when the pass ends.
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "../core/device_table.h"
 #include "node.h"
 #include "places.h"
 
 namespace flambeau {
-
 
 namespace {
 
@@ -27,11 +30,23 @@ struct Slot {
   Node* node = nullptr;  // counted
   TensorRef grad;        // of output 0
   std::vector<TensorRef> more;
+  uint32_t lane = 0;     // that the gradients so far are ready on
 };
 
 struct LeafSlot {
   TensorRef leaf, grad;
+  uint32_t lane = 0;
 };
+
+void enter_lane(uint32_t lane) {
+  if (__builtin_expect(lane != tls.lane, 0)) lanes.enter(lane);
+}
+// Makes gradients that are ready on `lane` ready on the current one, which is going to work on them.
+void bring(uint32_t& lane, std::span<const TensorRef> grads) {
+  lanes.follow(std::exchange(lane, tls.lane));
+  for (const TensorRef& g : grads)
+    if (g) lanes.use(*g);
+}
 
 // Sum of a and b; in place where nobody else sees a's memory.
 TensorRef added(TensorRef a, TensorRef b) {
@@ -83,6 +98,8 @@ struct Pass : Lists {
   BackwardOptions options;
   std::vector<Ref<Object>> callbacks;
   uint64_t number;
+  const uint32_t home = tls.lane;       // the caller's lane …
+  std::vector<uint32_t> visited_lanes;  // … and those that nodes ran on beside it
   Node* running = nullptr;
   Pass* outer;  // the pass of this thread that called into this one
   // With `inputs`: only nodes that lead to one of them run, and gradients arriving at them are kept.
@@ -97,6 +114,7 @@ struct Pass : Lists {
       : Lists(std::exchange(spare, {})), options(o), number(++process.passes), outer(std::exchange(tls.pass, this)) {}
   ~Pass() {
     tls.pass = outer;
+    enter_lane(home);
     for (Slot& s : slots)
       if (s.node) release(s.node);
     clear();
@@ -117,6 +135,7 @@ struct Pass : Lists {
     }
     retain(node);
     slots[k].node = node;
+    slots[k].lane = tls.lane;
     places.insert(node, k);
     heap.emplace_back(node->sequence, k);
     std::push_heap(heap.begin(), heap.end());
@@ -131,19 +150,44 @@ struct Pass : Lists {
     waiting.emplace_back(ahead ? ahead->of(*t) : t->first_use, k);
     std::push_heap(waiting.begin(), waiting.end());
     if (t->extra) hooked = true;
-    leaves.push_back({TensorRef::borrow(t), {}});
+    leaves.push_back({TensorRef::borrow(t), {}, tls.lane});
     return leaves.back();
   }
 
   void arrive(const Edge& edge, TensorRef grad) {
-    if (edge.leaf) return add_to(leaf_of(edge.tensor()).grad, std::move(grad));
+    if (edge.leaf) {
+      LeafSlot& s = leaf_of(edge.tensor());
+      if (__builtin_expect(s.lane != tls.lane, 0)) bring(s.lane, {&s.grad, 1});
+      return add_to(s.grad, std::move(grad));
+    }
     Slot& s = slots[slot_of(edge.node())];
+    if (__builtin_expect(s.lane != tls.lane, 0)) {
+      bring(s.lane, s.more);
+      if (s.grad) lanes.use(*s.grad);
+    }
     if (edge.output_nr == 0) return add_to(s.grad, std::move(grad));
     if (s.more.size() < edge.output_nr) s.more.resize(edge.output_nr);
     add_to(s.more[edge.output_nr - 1], std::move(grad));
   }
   static void add_to(TensorRef& place, TensorRef grad) {
     place = place ? added(std::move(place), std::move(grad)) : std::move(grad);
+  }
+
+  // The node's lane becomes current, and its gradients, which are ready on `lane`, are brought there.
+  void enter_lane_of(const Node& node, uint32_t lane, TensorRef* grads) {
+    if (node.lane != tls.lane && lanes.enter(node.lane) && std::ranges::find(visited_lanes, node.lane) ==
+                                                                visited_lanes.end())
+      visited_lanes.push_back(node.lane);
+    if (lane != tls.lane) bring(lane, {grads, size_t(node.nouts)});
+  }
+  // Back on the caller's lane, for which all that the pass has done comes before what it does now.
+  void come_home() {
+    enter_lane(home);
+    for (uint32_t lane : visited_lanes)
+      if (lane != home) lanes.follow(lane);
+    if (!visited_lanes.empty())
+      for (const TensorRef& g : captured)
+        if (g) lanes.use(*g);
   }
 
   bool wanted(const Edge& e) {
@@ -276,6 +320,8 @@ void finish_leaf(Pass& pass, uint32_t k) {
   LeafSlot s = std::exchange(pass.leaves[k], LeafSlot{});
   pass.places.erase(s.leaf.get());
   if (!s.grad) return;
+  enter_lane(pass.home);
+  if (__builtin_expect(s.lane != tls.lane, 0)) bring(s.lane, {&s.grad, 1});
   TensorExtra* extra = s.leaf->extra;
   NodeRef node = NodeRef::borrow(extra ? extra->accumulate : nullptr);  // a hook may drop it
   if (extra && extra->hooks) hooks.run_leaf_hooks(*s.leaf, s.grad);
@@ -453,7 +499,7 @@ void start(Pass& pass, std::span<const Target> roots, std::span<Tensor* const> g
 }
 
 // The newest node that has a gradient, and those gradients.
-NodeRef next_node(Pass& pass, TensorRef& one, std::vector<TensorRef>& many) {
+NodeRef next_node(Pass& pass, TensorRef& one, std::vector<TensorRef>& many, uint32_t& lane) {
   std::pop_heap(pass.heap.begin(), pass.heap.end());
   uint32_t k = pass.heap.back().second;
   pass.heap.pop_back();
@@ -461,6 +507,7 @@ NodeRef next_node(Pass& pass, TensorRef& one, std::vector<TensorRef>& many) {
   NodeRef node = NodeRef::steal(std::exchange(s.node, nullptr));
   pass.places.erase(node.get());
   one = std::move(s.grad);
+  lane = s.lane;
   if (node->nouts > 1) {
     many = std::move(s.more);
     many.resize(node->nouts - 1);
@@ -493,10 +540,13 @@ Grads run_backward(std::span<const Target> roots, std::span<Tensor* const> root_
   while (!pass.heap.empty()) {
     TensorRef one;
     std::vector<TensorRef> many;
-    NodeRef node = next_node(pass, one, many);
+    uint32_t lane;
+    NodeRef node = next_node(pass, one, many, lane);
+    TensorRef* grads = node->nouts > 1 ? many.data() : &one;
     pass.running = node.get();
     try {
-      visit(pass, *node, node->nouts > 1 ? many.data() : &one);
+      if (__builtin_expect((node->lane ^ tls.lane) | (lane ^ tls.lane), 0)) pass.enter_lane_of(*node, lane, grads);
+      visit(pass, *node, grads);
     } catch (...) {
       hooks.add_node_context(*node);
       throw;
@@ -505,6 +555,7 @@ Grads run_backward(std::span<const Target> roots, std::span<Tensor* const> root_
     if (!pass.waiting.empty()) finish_leaves(pass);
   }
   if (!pass.waiting.empty()) finish_leaves(pass);
+  pass.come_home();
   if (options.accumulate)  // backward(inputs=…) with inputs that are not leaves
     for (size_t k = 0; k < inputs.size(); ++k)
       if (pass.captured[k] && inputs[k].tensor && inputs[k].tensor->grad_fn)

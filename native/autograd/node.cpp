@@ -82,6 +82,7 @@ void set_outputs(Node& n, int64_t nouts) {
 
 void number_node(Node& n) {
   n.sequence = process.next_node++;
+  n.lane = tls.lane;
 #ifdef FLAMBEAU_SANITIZE
   for (int k = 0; k < n.nedges; ++k) {
     const Edge& e = n.edges[k];

@@ -51,9 +51,10 @@ struct Node : Object {
   void* payload;        // Function: the Python context; CopySlices: see rebase_history; Accumulate: the leaf
   GradMeta meta;        // of output 0
   GradMeta* more_meta;  // of outputs 1…
-  void* code;           // bind/: where in the user's program the operation was called: code object and instruction …
+  void* code;           // bind/: where in the user's program the operation was called: code object and instruction
   int32_t instruction;
-  void* scope;          // … and inside which modules (bind/origin.h)
+  uint32_t lane;        // on which the operation ran: what it saved belongs there, so its derivative runs there too
+  void* scope;          // the modules it was called inside (bind/origin.h)
   Edge inline_edges[3];
   Saved inline_saved[5];
 

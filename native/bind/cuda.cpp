@@ -184,7 +184,7 @@ void add_devices(nb::module_& m) {
   m.def("available", cuda::available);
   m.def("why_unavailable", [] { return cuda::available() ? std::string() : cuda::why_unavailable(); });
   m.def("in_bad_fork", cuda::in_bad_fork);
-  m.def("opened", cuda::opened);
+  m.def("opened", [] { return cuda::opened != nullptr; });
   m.def("device_count", [] { return cuda::available() ? driver().devices : 0; });
   m.def("driver_version", driver_version);
   m.def("error_text", cuda::error_text);
@@ -192,7 +192,7 @@ void add_devices(nb::module_& m) {
   m.def("current_device", [] { return cuda::index_of({DeviceType::CUDA, -1}); });
   m.def("set_device", cuda::set_current_device);
   m.def("use_device", cuda::use_device);
-  m.def("initialized", [](int k) { return cuda::opened() && cuda::initialized(k); });
+  m.def("initialized", [](int k) { return cuda::opened && cuda::initialized(k); });
   m.def("properties", properties_of);
   m.def("can_access", can_access);
   m.def("synchronize", cuda::synchronize_device);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "../cuda/launch.h"
+#include "../cuda/pinned.h"
 #include "../cuda/plan.h"
 #include "cuda.h"
 
@@ -215,6 +216,8 @@ void plan_row_with(const Call& c, int device, cuda::RowPlan& made) {
   PyObject* steps = PyTuple_GET_ITEM(plan.p, 1);
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(steps); ++k)
     made.steps.push_back(step_of(PyTuple_GET_ITEM(steps, k), op, device, made, d.next));
+  if (made.scratch.size() > cuda::kMostScratch)
+    value_error(op, ": a plan with ", made.scratch.size(), " pieces of scratch memory");
 }
 
 }  // namespace
@@ -240,6 +243,39 @@ void upward::plan_row(const Call& c, int device, cuda::RowPlan& made) {
   }
 }
 
+namespace {
+
+// A kernel on the device's current stream: tensors are passed by their addresses, numbers as their bytes. Tensors of
+// the CPU lie in pinned memory, which stays until the kernel is done.
+void launch_given(nb::str name, int device, uintptr_t kernel, nb::tuple grid, nb::tuple block, unsigned shared,
+                  nb::args given) {
+  static auto* names = new std::set<std::string>;  // errors name them later
+  const std::string& op = *names->insert(text_of(name.ptr())).first;
+  std::vector<std::array<char, 256>> values(given.size());
+  std::vector<void*> parameters;
+  std::vector<Tensor*> pinned;
+  for (size_t k = 0; k < given.size(); ++k) {
+    PyObject* o = PyTuple_GET_ITEM(given.ptr(), Py_ssize_t(k));
+    if (is_tensor(o)) {
+      Tensor& t = *as_tensor(o);
+      need_values(t);
+      std::memcpy(values[k].data(), &t.data, sizeof(void*));
+      if (t.device.type == DeviceType::CPU) pinned.push_back(&t);
+    } else {
+      const std::string bytes = bytes_of(o);
+      if (bytes.size() > values[k].size()) value_error(op, ": a parameter of ", bytes.size(), " bytes");
+      std::memcpy(values[k].data(), bytes.data(), bytes.size());
+    }
+    parameters.push_back(values[k].data());
+  }
+  cuda::use_device(device);
+  cuda::launch(op.c_str(), device, reinterpret_cast<cuda::Function>(kernel), triple_of(grid.ptr()),
+               triple_of(block.ptr()), shared, parameters.data());
+  for (Tensor* t : pinned) cuda::pinned_used(*t->storage, device, cuda::current_stream(device));
+}
+
+}  // namespace
+
 void add_cuda_plans(PyObject* module) {
   nb::module_ m = nb::borrow<nb::module_>(module);
   m.def("kept_by_layer", [](nb::handle input, nb::args layer) {  // what flambeau.cuda._plans answers
@@ -248,27 +284,12 @@ void add_cuda_plans(PyObject* module) {
     Held made = make("kept_by_layer", PySequence_Concat(first.p, layer.ptr()));
     return integer_of(made.p);
   });
-  // A kernel on the device's current stream: tensors are passed by their addresses, numbers as their bytes.
-  m.def("launch", [](nb::str name, int device, nb::tuple kernel, nb::tuple grid, nb::tuple block, nb::args given) {
-    auto item = [&](Py_ssize_t k) { return PyTuple_GET_ITEM(kernel.ptr(), k); };
-    static auto* names = new std::set<std::string>;  // errors name them later
-    const std::string& op = *names->insert(text_of(name.ptr())).first;
-    const auto function = cuda::kernel_of(device, bytes_of(item(0)), bytes_of(item(1)), text_of(item(2)), 0);
-    std::vector<std::array<char, 256>> values(given.size());
-    std::vector<void*> parameters;
-    for (size_t k = 0; k < given.size(); ++k) {
-      PyObject* o = PyTuple_GET_ITEM(given.ptr(), Py_ssize_t(k));
-      if (is_tensor(o)) {
-        std::memcpy(values[k].data(), &as_tensor(o)->data, sizeof(void*));
-      } else {
-        const std::string bytes = bytes_of(o);
-        if (bytes.size() > values[k].size()) value_error(op, ": a parameter of ", bytes.size(), " bytes");
-        std::memcpy(values[k].data(), bytes.data(), bytes.size());
-      }
-      parameters.push_back(values[k].data());
-    }
-    cuda::launch(op.c_str(), device, function, triple_of(grid.ptr()), triple_of(block.ptr()), 0, parameters.data());
+  // (device, digest, image, function, shared memory beyond what every kernel may ask for) -> a handle for `launch`
+  m.def("load_kernel", [](int device, nb::bytes digest, nb::bytes image, nb::str function, unsigned shared) {
+    return reinterpret_cast<uintptr_t>(
+        cuda::kernel_of(device, bytes_of(digest.ptr()), bytes_of(image.ptr()), text_of(function.ptr()), shared));
   });
+  m.def("launch", launch_given);
   m.def("kept_by_library", [](nb::str function, nb::str path, int device, nb::dict constants) {
     const auto call = cuda::make_library_call(text_of(function.ptr()), device,
                                               constants_of(constants.ptr(), "_recurrent_both", path.ptr()));

@@ -31,6 +31,7 @@ DeviceTable devices[kDeviceTypes] = {
      .pointwise = nothing_pointwise,
      .otherwise = nothing_to_compute},
 };
+Lanes lanes;
 
 namespace {
 

@@ -5,7 +5,9 @@
 
 namespace flambeau {
 
-struct Pointwise;  // kernels/pointwise.h: a pointwise call that is worked out but for its loop
+// kernels/pointwise.h: a pointwise call that is worked out but for its loop; one that goes the short way
+struct Pointwise;
+struct ShortCall;
 
 struct DeviceTable {
   const char* name = nullptr;  // null: this process has no such device
@@ -19,6 +21,7 @@ struct DeviceTable {
   bool (*open)() = nullptr;    // fills the table when the device is first asked for; false: there is none
   Device (*place)(Device) = nullptr;            // which one it is, named without an index too; throws where it is not
   Storage* (*pinned)(size_t nbytes) = nullptr;  // memory of the CPU that the device can reach
+  void (*pointwise_short)(const Call& c, const ShortCall& s) = nullptr;  // null: all calls go by `pointwise`
 };
 extern FLAMBEAU_API DeviceTable devices[kDeviceTypes];
 bool find_device(std::string_view name, DeviceType& type);  // by its table's name; "cuda" always
@@ -29,6 +32,14 @@ inline bool has_device(Device d) {
   const DeviceTable& table = table_of(d);
   return table.name || (table.open && table.open());
 }
+// The streams that are current on all devices, as one number (tls.lane), a thread's lane; 0: the default ones. What is
+// launched on another lane is not ordered with this one's work. Where a kind of device has streams it fills this table.
+struct Lanes {
+  bool (*enter)(uint32_t lane) = nullptr;     // its streams become current; false: they may not, and nothing changes
+  void (*follow)(uint32_t behind) = nullptr;  // what comes on the current lane begins when that lane's work is over
+  void (*use)(const Tensor& t) = nullptr;     // the current lane works on memory that belongs to another
+};
+extern Lanes lanes;
 // The device itself, for one that names its kind alone. What is not there stays as it is: whoever uses it complains.
 inline Device placed(Device d) {
   if (d.type == DeviceType::CPU || d.type == DeviceType::Meta || !has_device(d) || !table_of(d).place) return d;

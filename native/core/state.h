@@ -71,6 +71,7 @@ struct ThreadState {
   DType autocast_dtype = DType::BFloat16;
   DType autocast_cuda_dtype = DType::Float16;
   Device default_device;          // of tensors that name none
+  uint32_t lane = 0;              // which streams are current, on all devices (device_table.h)
   // --- CUDA
   int8_t cuda_device = 0;         // the current one
   int8_t cuda_context = -1;       // the device whose context the driver has as this thread's

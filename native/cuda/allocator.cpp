@@ -1,13 +1,13 @@
 #include "allocator.h"
 
 #include <algorithm>
-#include <bit>
 #include <deque>
 #include <map>
 #include <memory>
 #include <set>
 
 #include "../core/sanitize.h"
+#include "free_blocks.h"
 
 namespace flambeau::cuda {
 
@@ -23,59 +23,9 @@ void tell(MemoryEvent e, int device, Address address, size_t size, Stream stream
   if (on_memory) on_memory({e, device, address, size, stream});
 }
 
-constexpr size_t kStep = 512, kSmallBlock = size_t(1) << 20, kSmallSegment = size_t(2) << 20;
 constexpr size_t kLargeBlock = size_t(10) << 20, kLargeSegment = size_t(20) << 20, kRound = size_t(2) << 20;
-constexpr size_t kClasses = kSmallBlock / kStep + 1;  // sizes up to 1 MB have a list each
 
 size_t rounded(size_t n, size_t step) { return (n + step - 1) / step * step; }
-
-// Free blocks of a pool: one list per size up to 1 MB, with a bit for each that has any; larger ones ordered.
-class FreeBlocks {
- public:
-  // The smallest of at least `size` bytes, taken out; null when there is none.
-  Block* take(size_t size) {
-    if (size <= kSmallBlock)
-      for (size_t word = size / kStep / 64, skip = size / kStep % 64; word < std::size(filled); ++word, skip = 0)
-        if (uint64_t bits = filled[word] >> skip << skip) {
-          Block* b = list[word * 64 + size_t(std::countr_zero(bits))];
-          remove(b);
-          return b;
-        }
-    Block asked;
-    asked.size = size;
-    auto found = large.lower_bound(&asked);
-    if (found == large.end()) return nullptr;
-    Block* b = *found;
-    large.erase(found);
-    return b;
-  }
-  void put(Block* b) {
-    if (b->size > kSmallBlock) return void(large.insert(b));
-    const size_t k = b->size / kStep;
-    b->previous_free = nullptr;
-    b->next_free = list[k];
-    if (list[k]) list[k]->previous_free = b;
-    list[k] = b;
-    filled[k / 64] |= uint64_t(1) << k % 64;
-  }
-  void remove(Block* b) {
-    if (b->size > kSmallBlock) return void(large.erase(b));
-    const size_t k = b->size / kStep;
-    if (b->next_free) b->next_free->previous_free = b->previous_free;
-    if (b->previous_free) b->previous_free->next_free = b->next_free;
-    else if (!(list[k] = b->next_free)) filled[k / 64] &= ~(uint64_t(1) << k % 64);
-  }
-
- private:
-  struct BySize {
-    bool operator()(const Block* a, const Block* b) const {
-      return a->size != b->size ? a->size < b->size : a->address < b->address;
-    }
-  };
-  Block* list[kClasses] = {};
-  uint64_t filled[kClasses / 64 + 1] = {};
-  std::set<Block*, BySize> large;
-};
 
 size_t segment_size(size_t block) {
   return block <= kSmallBlock ? kSmallSegment : block < kLargeBlock ? kLargeSegment : rounded(block, kRound);
@@ -121,9 +71,11 @@ struct Memory {
   std::deque<Waiting> waiting;
   std::map<uint64_t, int> users;                      // of pools of their own
   std::vector<OpenPool> open;                         // those that take requests now
+  Records records;
   Pool* last[2] = {};                                 // the ordinary pools asked last: small, large
 
   Pool& pool(Stream stream, bool small);
+  Pool& find_pool(Stream stream, bool small);
   uint64_t open_pool(Stream stream) const;
   Block* allocate(size_t nbytes);
   Block* cut(Block* b, size_t size, size_t requested);
@@ -135,27 +87,38 @@ struct Memory {
   void look_at_waiting(bool all);
   size_t release_free_segments();
   void release_segment(Block* b);
-  void count(Counter c, const Pool& p, int64_t n) {
-    stats.count[c][kAll].add(n);
-    stats.count[c][p.small ? kSmall : kLarge].add(n);
+  void gain(Counter c, const Pool& p, size_t n) {
+    stats.count[c][kAll].gain(int64_t(n));
+    stats.count[c][p.small ? kSmall : kLarge].gain(int64_t(n));
+  }
+  void lose(Counter c, const Pool& p, size_t n) {
+    stats.count[c][kAll].lose(int64_t(n));
+    stats.count[c][p.small ? kSmall : kLarge].lose(int64_t(n));
   }
   bool is_split(const Block* b) const { return b->before || b->after; }
-  void count_split(const Block* b, int64_t sign) {
+  void gain_split(const Block* b) {
     if (!is_split(b)) return;
-    count(kInactiveSplit, *b->pool, sign);
-    count(kInactiveSplitBytes, *b->pool, sign * int64_t(b->size));
+    gain(kInactiveSplit, *b->pool, 1);
+    gain(kInactiveSplitBytes, *b->pool, b->size);
+  }
+  void lose_split(const Block* b) {
+    if (!is_split(b)) return;
+    lose(kInactiveSplit, *b->pool, 1);
+    lose(kInactiveSplitBytes, *b->pool, b->size);
   }
 };
 
 namespace {
 
-Memory& memory_of(int device) {  // under the interpreter lock
-  static Memory* all = [] {
-    auto* made = new Memory[kMaxCudaDevices];
-    for (int k = 0; k < kMaxCudaDevices; ++k) made[k].device = k;
-    return made;
-  }();
-  return all[device];
+constinit Memory* memories = nullptr;  // of all devices; under the interpreter lock
+
+[[gnu::cold]] void make_memories() {
+  memories = new Memory[kMaxCudaDevices];
+  for (int k = 0; k < kMaxCudaDevices; ++k) memories[k].device = k;
+}
+inline Memory& memory_of(int device) {
+  if (__builtin_expect(!memories, 0)) make_memories();
+  return memories[device];
 }
 
 }  // namespace
@@ -167,10 +130,13 @@ uint64_t Memory::open_pool(Stream stream) const {
   return 0;
 }
 
-Pool& Memory::pool(Stream stream, bool small) {
-  const uint64_t number = open.empty() ? 0 : open_pool(stream);
-  Pool*& recent = last[small];
-  if (!number && recent && recent->stream == stream) return *recent;
+inline Pool& Memory::pool(Stream stream, bool small) {
+  Pool* recent = last[small];
+  return open.empty() && recent && recent->stream == stream ? *recent : find_pool(stream, small);
+}
+
+Pool& Memory::find_pool(Stream stream, bool small) {
+  const uint64_t number = open_pool(stream);
   auto& place = pools[{number, stream, small}];
   if (!place) {
     place = std::make_unique<Pool>();
@@ -179,7 +145,7 @@ Pool& Memory::pool(Stream stream, bool small) {
     place->stream = stream;
     place->small = small;
   }
-  if (!number) recent = place.get();
+  if (!number) last[small] = place.get();
   return *place;
 }
 
@@ -189,7 +155,7 @@ Block* Memory::allocate(size_t nbytes) {
   const size_t size = std::max(rounded(nbytes, kStep), kStep);
   Pool& p = pool(current_stream(device), size <= kSmallBlock);
   Block* b = p.free.take(size);
-  if (b) count_split(b, -1);
+  if (b) lose_split(b);
   else b = new_segment(p, segment_size(size));
   return b ? cut(b, size, nbytes) : nullptr;
 }
@@ -201,10 +167,10 @@ Block* Memory::cut(Block* b, size_t size, size_t requested) {
   if (p.small ? rest >= kStep : rest > kSmallBlock) {
     Block* tail;
     try {
-      tail = new Block;
+      tail = records.take();
     } catch (const std::bad_alloc&) {
       p.free.put(b);
-      count_split(b, 1);
+      gain_split(b);
       throw;
     }
     tail->address = b->address + size;
@@ -216,15 +182,15 @@ Block* Memory::cut(Block* b, size_t size, size_t requested) {
     b->after = tail;
     b->size = size;
     p.free.put(tail);
-    count_split(tail, 1);
+    gain_split(tail);
   }
   b->used = true;
   b->requested = requested;
-  count(kAllocation, p, 1);
-  count(kActive, p, 1);
-  count(kAllocatedBytes, p, int64_t(b->size));
-  count(kActiveBytes, p, int64_t(b->size));
-  count(kRequestedBytes, p, int64_t(requested));
+  gain(kAllocation, p, 1);
+  gain(kActive, p, 1);
+  gain(kAllocatedBytes, p, b->size);
+  gain(kActiveBytes, p, b->size);
+  gain(kRequestedBytes, p, requested);
   return b;
 }
 
@@ -239,36 +205,43 @@ Address Memory::ask_driver(size_t size) {
   return address;
 }
 
+// While one lives, the driver takes calls that could not be recorded: asking for memory is no part of what is.
+struct BesideCaptures {
+  const bool any = any_capture();
+  int mode = 2;
+  BesideCaptures() { exchange(); }
+  ~BesideCaptures() { exchange(); }
+  void exchange() { if (any) driver().capture_mode(&mode); }
+};
+
 Block* Memory::new_segment(Pool& p, size_t size) {
   use_device(device);
-  int mode = 2;  // recording goes on where another thread's stream is recorded: asking for memory is no part of it
-  if (any_capture()) driver().capture_mode(&mode);
+  const BesideCaptures beside;
   Address address = ask_driver(size);
   if (!address) {
     ++stats.retries;
     look_at_waiting(!any_capture());
     if (release_free_segments()) address = ask_driver(size);
   }
-  if (any_capture()) driver().capture_mode(&mode);
   if (!address) {
     ++stats.failures;
     return nullptr;
   }
-  auto* b = new Block;
+  Block* b = records.take();
   b->address = address;
   b->size = size;
   b->pool = &p;
   firsts.insert(b);
   ++stats.driver_allocations;
-  count(kSegment, p, 1);
-  count(kReservedBytes, p, int64_t(size));
+  gain(kSegment, p, 1);
+  gain(kReservedBytes, p, size);
   tell(MemoryEvent::SegmentAlloc, device, address, size, p.stream);
   return b;
 }
 
 void Memory::give_back(Block* b) {
-  count(kAllocation, *b->pool, -1);
-  count(kAllocatedBytes, *b->pool, -int64_t(b->size));
+  lose(kAllocation, *b->pool, 1);
+  lose(kAllocatedBytes, *b->pool, b->size);
   if (b->others.empty()) return release(b);
   Waiting w{b, {}};
   b->waits = true;
@@ -285,32 +258,32 @@ void Memory::give_back(Block* b) {
 void Memory::release(Block* b) {
   Pool& p = *b->pool;
   tell(MemoryEvent::FreeCompleted, device, b->address, b->size, p.stream);
-  count(kActive, p, -1);
-  count(kActiveBytes, p, -int64_t(b->size));
-  count(kRequestedBytes, p, -int64_t(b->requested));
+  lose(kActive, p, 1);
+  lose(kActiveBytes, p, b->size);
+  lose(kRequestedBytes, p, b->requested);
   b->used = b->waits = false;
   b->others.clear();
   auto is_free = [](const Block* other) { return other && !other->used; };
   if (Block* next = b->after; is_free(next)) {
     p.free.remove(next);
-    count_split(next, -1);
+    lose_split(next);
     join(b, next);
   }
   if (Block* before = b->before; is_free(before)) {
     p.free.remove(before);
-    count_split(before, -1);
+    lose_split(before);
     join(before, b);
     b = before;
   }
   p.free.put(b);
-  count_split(b, 1);
+  gain_split(b);
 }
 
 void Memory::join(Block* b, Block* next) {
   b->size += next->size;
   b->after = next->after;
   if (b->after) b->after->before = b;
-  delete next;
+  records.give(next);
 }
 
 // Takes up the blocks whose streams are done, in the order they were given back; `all`: waits for them.
@@ -340,13 +313,13 @@ void Memory::look_at_waiting(bool all) {
 void Memory::release_segment(Block* b) {
   Pool& p = *b->pool;
   p.free.remove(b);
-  count(kSegment, p, -1);
-  count(kReservedBytes, p, -int64_t(b->size));
+  lose(kSegment, p, 1);
+  lose(kReservedBytes, p, b->size);
   ++stats.driver_frees;
   tell(MemoryEvent::SegmentFree, device, b->address, b->size, p.stream);
   driver().memory_free(b->address);
   firsts.erase(b);
-  delete b;
+  records.give(b);
 }
 
 size_t Memory::release_free_segments() {

@@ -32,11 +32,14 @@ enum Kind { kAll, kLarge, kSmall, kKinds };
 extern const char* const kCounterNames[kCounters];
 struct Count {
   int64_t current = 0, peak = 0, allocated = 0, freed = 0;
-  void add(int64_t n) {
+  void gain(int64_t n) {
     current += n;
-    if (n > 0) allocated += n;
-    else freed -= n;
+    allocated += n;
     if (current > peak) peak = current;
+  }
+  void lose(int64_t n) {
+    current -= n;
+    freed += n;
   }
 };
 struct Statistics {

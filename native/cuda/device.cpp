@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "../core/state.h"
-
 namespace flambeau::cuda {
 namespace {
 
@@ -50,12 +48,9 @@ const std::pair<int, int Properties::*> kAttributes[] = {
 
 }  // namespace
 
-int index_of(Device d) {
-  const int index = d.index < 0 ? tls.cuda_device : d.index;
-  if (index >= driver().devices)
-    runtime_error("CUDA error: invalid device ordinal: cuda:", index, " is not there; this machine has ",
-                  driver().devices, driver().devices == 1 ? " device, cuda:0" : " devices");
-  return index;
+void no_such_device(int index) {
+  runtime_error("CUDA error: invalid device ordinal: cuda:", index, " is not there; this machine has ",
+                driver().devices, driver().devices == 1 ? " device, cuda:0" : " devices");
 }
 
 void set_current_device(int index) { tls.cuda_device = int8_t(index_of(device_at(index))); }
@@ -68,9 +63,7 @@ Context context_of(int index) {
   return k.context;
 }
 
-void use_device(int index) {
-  driver();
-  if (tls.cuda_context == index) return;
+void enter_device(int index) {
   check(driver().context_set(context_of(index)), "cuda context");
   tls.cuda_context = int8_t(index);
 }

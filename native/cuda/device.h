@@ -16,12 +16,21 @@ struct Properties {
   bool emulated() const { return name.starts_with("emulated"); }
 };
 
+[[noreturn]] void no_such_device(int index);
 // One device's index, for a device that may name none: the thread's current one then. Throws for one that is not there.
-int index_of(Device d);
+inline int index_of(Device d) {
+  const int index = d.index < 0 ? tls.cuda_device : d.index;
+  if (__builtin_expect(index >= driver().devices, 0)) no_such_device(index);
+  return index;
+}
 void set_current_device(int index);
 Context context_of(int index);    // retained when it is first wanted
 bool initialized(int index);      // it has been
-void use_device(int index);       // makes the context the calling thread's
+void enter_device(int index);
+inline void use_device(int index) {  // makes the context the calling thread's
+  driver();
+  if (__builtin_expect(tls.cuda_context != index, 0)) enter_device(index);
+}
 const Properties& properties(int index);
 void allow_peer(int device, int peer);  // lets `device` reach the memory of `peer`, where it can
 

@@ -5,23 +5,22 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "../core/state.h"
-
 namespace flambeau::cuda {
+
+constinit Driver* opened = nullptr;
+constinit LastLaunches last_launches;
+
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
-constexpr int kRecent = 8;
 
 // What this process knows of the driver; read and written under the interpreter lock.
-struct Opened {
+struct Known {
   bool tried = false;
   Driver driver;
-  const char* recent[kRecent] = {};  // names of operators, the newest at `newest`
-  unsigned newest = 0;
 };
-Opened& state() {
-  static Opened* s = new Opened;  // never destroyed: memory is given back until the very end
+Known& state() {
+  static Known* s = new Known;  // never destroyed: memory is given back until the very end
   return *s;
 }
 
@@ -54,33 +53,32 @@ std::string start(Driver& d) {
   }
   if (Result r = d.device_count(&count); r != kSuccess || count == 0) return "the driver knows no device";
   d.devices = std::min(count, kMaxCudaDevices);
+  const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  d.blocking = blocking && *blocking && *blocking != '0';
   return {};
 }
 
 }  // namespace
 
-bool in_bad_fork() { return opened() && state().driver.forks != process.fork_count; }
-bool opened() { return state().tried && state().driver.devices > 0; }
-
 bool available() {
-  Opened& s = state();
+  Known& s = state();
   if (!s.tried) {
     s.driver.why_not = start(s.driver);
     s.driver.forks = process.fork_count;
     s.tried = true;
+    if (s.driver.devices > 0) opened = &s.driver;
   }
   return s.driver.devices > 0;
 }
 
 const std::string& why_unavailable() { return state().driver.why_not; }
 
-const Driver& driver() {
-  Opened& s = state();
-  if (__builtin_expect(!available(), 0)) runtime_error("there is no CUDA device: ", s.driver.why_not);
-  if (__builtin_expect(s.driver.forks != process.fork_count, 0))
+const Driver& open_driver() {
+  if (!available()) runtime_error("there is no CUDA device: ", why_unavailable());
+  if (in_bad_fork())
     runtime_error("CUDA cannot be used in a process forked from one that uses it: start workers with "
                   "multiprocessing's \"spawn\" or \"forkserver\" method, or use CUDA after the fork only");
-  return s.driver;
+  return *opened;
 }
 
 std::string error_text(Result result) {
@@ -93,23 +91,17 @@ std::string error_text(Result result) {
 
 // Errors from 700 on leave the context unusable, and belong to work that was launched before.
 void failed(Result result, const char* what) {
-  const Opened& s = state();
   std::string more;
   if (result >= 700 && result < 800 && result != kPeerAccessAlready) {
-    for (int k = 0; k < kRecent; ++k) {
-      const char* name = s.recent[(s.newest + kRecent - unsigned(k)) % kRecent];
+    constexpr unsigned kMost = LastLaunches::kMost;
+    for (unsigned k = 0; k < kMost; ++k) {
+      const char* name = last_launches.names[(last_launches.newest + kMost - k) % kMost];
       if (name) more += (more.empty() ? "; launched last, newest first: " : ", ") + std::string(name);
     }
     more += "; the device is of no use to this process any more. CUDA_LAUNCH_BLOCKING=1 in the environment shows at "
             "which operator it happens";
   }
   runtime_error(what, ": CUDA error: ", error_text(result), more);
-}
-
-void note_launch(const char* name) {
-  Opened& s = state();
-  s.newest = (s.newest + 1) % kRecent;
-  s.recent[s.newest] = name;
 }
 
 }  // namespace flambeau::cuda

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "../core/error.h"
+#include "../core/state.h"
 
 namespace flambeau::cuda {
 
@@ -122,16 +123,22 @@ struct Driver {
   void* library = nullptr;
   int devices = 0;         // 0: the driver is there, a device is not
   unsigned forks = 0;      // process.fork_count when it was opened
+  bool blocking = false;   // each operator waits for its own kernels, so that a fault shows where it belongs
   std::string why_not;     // what failed, where there are no devices
 };
 
 // Whether there is a driver with a device, which this process may use; opens the driver. Never throws.
 bool available();
 const std::string& why_unavailable();
-bool opened();       // the driver has been opened, by this process or the one it was forked from
-bool in_bad_fork();  // it was the parent: nothing can be done here
+// The driver with its devices, once this process or the one it was forked from has opened it; null before.
+extern constinit Driver* opened;
+// It was the parent that opened it: nothing can be done here.
+inline bool in_bad_fork() { return opened && opened->forks != process.fork_count; }
+[[gnu::cold]] const Driver& open_driver();
 // The open driver; throws where there is none, and in a forked child of a process that uses it.
-const Driver& driver();
+inline const Driver& driver() {
+  return __builtin_expect(opened && opened->forks == process.fork_count, 1) ? *opened : open_driver();
+}
 
 // Throws where `result` is an error: "`what`: CUDA error …", with the driver's words.
 [[noreturn]] void failed(Result result, const char* what);
@@ -140,6 +147,15 @@ inline void check(Result result, const char* what) {
 }
 std::string error_text(Result result);
 // For failures that the device reports later than they happened: the operators that were launched last.
-void note_launch(const char* name);
+struct LastLaunches {
+  static constexpr unsigned kMost = 8;
+  const char* names[kMost] = {};
+  unsigned newest = 0;
+};
+extern constinit LastLaunches last_launches;  // under the interpreter lock
+inline void note_launch(const char* name) {
+  last_launches.newest = (last_launches.newest + 1) % LastLaunches::kMost;
+  last_launches.names[last_launches.newest] = name;
+}
 
 }  // namespace flambeau::cuda

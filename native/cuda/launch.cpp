@@ -1,7 +1,5 @@
 #include "launch.h"
 
-#include <cstdlib>
-
 #include "plan.h"
 
 namespace flambeau::cuda {
@@ -9,15 +7,6 @@ namespace flambeau::cuda {
 PlanCounts& plan_counts() {
   static PlanCounts counts;
   return counts;
-}
-
-// With CUDA_LAUNCH_BLOCKING=1 each operator waits for its own kernels, so that a fault shows where it belongs.
-static bool blocking() {
-  static const bool on = [] {
-    const char* text = std::getenv("CUDA_LAUNCH_BLOCKING");
-    return text && *text && *text != '0';
-  }();
-  return on;
 }
 
 void launch(const char* name, int device, Function function, std::array<unsigned, 3> grid,
@@ -33,7 +22,7 @@ void launch(const char* name, int device, Function function, std::array<unsigned
 }
 
 void wait_if_blocking(const char* name, int device, Stream stream) {
-  if (__builtin_expect(blocking(), 0) && !capturing(stream)) synchronize_stream(device, stream, name);
+  if (__builtin_expect(driver().blocking, 0) && !capturing(stream)) synchronize_stream(device, stream, name);
 }
 
 }  // namespace flambeau::cuda

@@ -71,6 +71,7 @@ struct RowPlan {
   LibraryUse use = LibraryUse::All;  // before it is made: how much it may ask of libraries
 };
 inline constexpr size_t kMostOperands = 32;  // of a library's call
+inline constexpr size_t kMostScratch = 64;   // pieces of scratch memory
 
 
 // --- making them (bind/cuda_plans.cpp asks Python) -------------------------------------------------------------------
@@ -84,7 +85,8 @@ Function named_kernel(int device, const char* family, const std::string& key);
 
 // --- using them ------------------------------------------------------------------------------------------------------
 
-void run_pointwise(Call& c, Pointwise& w);  // the device table's `pointwise`
+void run_pointwise(Call& c, Pointwise& w);               // the device table's `pointwise`
+void run_pointwise_short(const Call& c, const ShortCall& s);  // its `pointwise_short`
 void run_row(Call& c);                      // its `otherwise`
 void copy_strided(Tensor& dst, const Tensor& src);       // on one device, shapes equal
 void fill_strided(Tensor& dst, const char* value);       // one element of dst's dtype

@@ -1,8 +1,11 @@
 // Pointwise calls on CUDA tensors: their signature, the plan kept for it, the launch.
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <unordered_map>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "../core/device_table.h"
 #include "../kernels/cast.h"
@@ -16,19 +19,58 @@ namespace {
 using pointwise::kMaxOperands;
 using pointwise::kMaxScalars;
 
-struct Hash {
-  size_t operator()(const PointwiseKey& k) const {
-    uint64_t words[6], h = 0;
-    std::memcpy(words, &k, sizeof words);
+using Words = std::array<uint64_t, sizeof(PointwiseKey) / 8>;
+Words words_of(const PointwiseKey& k) { return std::bit_cast<Words>(k); }
+
+// Plans by their keys: a place is looked for from where the key's hash says on. Under the interpreter lock.
+class Plans {
+ public:
+  const PointwisePlan* find(const PointwiseKey& key) const {
+    const Words words = words_of(key);
+    for (size_t at = hash_of(words);; ++at) {
+      const Entry* e = places_[at & (places_.size() - 1)].get();
+      if (!e || same(e->words, words)) return e ? &e->plan : nullptr;
+    }
+  }
+  const PointwisePlan* add(const PointwiseKey& key, const PointwisePlan& plan) {
+    if (const PointwisePlan* known = find(key)) return known;  // another thread was faster
+    auto made = std::make_unique<Entry>(words_of(key), plan);
+    if (2 * ++count_ > places_.size()) grow();
+    return &put(std::move(made))->plan;
+  }
+  void clear() { *this = {}; }
+
+ private:
+  struct Entry {
+    Words words;
+    PointwisePlan plan;
+  };
+  std::vector<std::unique_ptr<Entry>> places_ = std::vector<std::unique_ptr<Entry>>(256);  // a power of two
+  size_t count_ = 0;
+
+  static size_t hash_of(const Words& words) {
+    uint64_t h = 0;
     for (uint64_t w : words) h = (std::rotl(h, 23) ^ w) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 32;
   }
+  static bool same(const Words& a, const Words& b) {
+    uint64_t different = 0;
+    for (size_t k = 0; k < a.size(); ++k) different |= a[k] ^ b[k];
+    return !different;
+  }
+  Entry* put(std::unique_ptr<Entry> e) {
+    size_t at = hash_of(e->words);
+    while (places_[at & (places_.size() - 1)]) ++at;
+    return (places_[at & (places_.size() - 1)] = std::move(e)).get();
+  }
+  void grow() {
+    const size_t twice = 2 * places_.size();
+    for (auto& e : std::exchange(places_, std::vector<std::unique_ptr<Entry>>(twice)))
+      if (e) put(std::move(e));
+  }
 };
-struct Equal {
-  bool operator()(const PointwiseKey& a, const PointwiseKey& b) const { return !std::memcmp(&a, &b, sizeof a); }
-};
-auto& plans() {  // under the interpreter lock
-  static auto* p = new std::unordered_map<PointwiseKey, PointwisePlan, Hash, Equal>;
+Plans& plans() {
+  static auto* p = new Plans;
   return *p;
 }
 
@@ -40,18 +82,24 @@ struct Geometry {
   int64_t strides[kMaxOperands][kGeometryDims] = {};
 };
 
-// One call, worked out as far as the plan needs it.
-struct Work {
+// A call as a launch needs it; numbers and scalars are written where the key says that there are any.
+struct Launched {
   PointwiseKey key;
-  pointwise::Plan& plan;
   const char* name;
-  int tensor[kMaxOperands], tensors = 0;  // numbers of the operands that are tensors; the result first
+  int tensors = 0;  // with the result
   alignas(16) char number[kOperands][16];
   alignas(16) char scalar[kMaxScalars][16];
+  explicit Launched(const char* name) : name(name) {}
+};
+// One that is worked out.
+struct Work : Launched {
+  pointwise::Plan& plan;
+  int tensor[kMaxOperands];  // numbers of the operands that are tensors; the result first
+  Work(const char* name, pointwise::Plan& plan) : Launched(name), plan(plan) {}
 };
 
 // An argument behind the operands: numbers are passed, texts and booleans are part of the kernel.
-void place_scalar(Work& w, int k, const Value& v) {
+void place_scalar(Launched& w, int k, const Value& v) {
   auto& place = w.key.scalar[k];
   char* bytes = w.scalar[k];
   switch (v.tag) {
@@ -69,6 +117,11 @@ void place_scalar(Work& w, int k, const Value& v) {
     case Tag::Str: place = {ScalarKind::Text, v.str.size ? v.str.data[0] : char(0)}; break;
     default: place.kind = ScalarKind::Absent;
   }
+}
+
+void place_scalars(Launched& w, const Call& c, int operands) {
+  for (int k = operands; k < c.nargs && w.key.scalars < kMaxScalars; ++k, ++w.key.scalars)
+    place_scalar(w, w.key.scalars, c.args[k]);
 }
 
 void read_number(const Tensor& t, DType as, char* to) {  // of a tensor of the CPU without dimensions
@@ -100,10 +153,12 @@ void place_operands(Call* c, Work& w, DType compute, unsigned bool_operands) {
   }
 }
 
-// Whether every tensor is one run in the order of the result, whether all offsets fit 31 bits (those too at which a
-// block's last threads find that there is nothing left), whether all addresses of runs allow wide loads.
+// Of how many elements offsets have 31 bits, those too at which a block's last threads find that there is nothing left.
+constexpr int64_t kMostOfBlock = 1 << 13, kNarrow = (int64_t(1) << 31) - kMostOfBlock;
+
+// Whether every tensor is one run in the order of the result, whether all offsets fit 31 bits, whether all
+// addresses of runs allow wide loads.
 void look_at_layout(Work& w) {
-  constexpr int64_t kMostOfBlock = 1 << 13, kNarrow = (int64_t(1) << 31) - kMostOfBlock;
   const auto& s = w.plan.space;
   const bool one = s.numel() == 1;
   bool flat = s.ndim == 1, narrow = true;
@@ -122,14 +177,27 @@ void look_at_layout(Work& w) {
   w.key.aligned = flat && addresses % 16 == 0;
 }
 
-const PointwisePlan& plan_of(const Work& w) {
-  auto found = plans().find(w.key);
-  if (__builtin_expect(found == plans().end(), 0)) {
-    ++plan_counts().made;
-    PointwisePlan made = hooks.plan_pointwise(w.key, w.name);
-    found = plans().emplace(w.key, made).first;
-  }
-  return found->second;
+const PointwisePlan& plan_of(const Launched& w) {
+  if (const PointwisePlan* found = plans().find(w.key); __builtin_expect(found != nullptr, 1)) return *found;
+  ++plan_counts().made;
+  const PointwisePlan made = hooks.plan_pointwise(w.key, w.name);
+  return *plans().add(w.key, made);
+}
+
+void launch_once(const Launched& w, const PointwisePlan& plan, char* const* data, int64_t n, const Geometry* g) {
+  void* parameters[2 * kMaxOperands + kMaxScalars + 2];
+  int count = 0;
+  for (int j = 0; j < w.tensors; ++j) parameters[count++] = const_cast<char**>(&data[j]);
+  if (g) parameters[count++] = const_cast<Geometry*>(g);
+  parameters[count++] = &n;
+  for (int k = 0; k < w.key.count; ++k)
+    if (w.key.operand[k].kind == OperandKind::Number) parameters[count++] = const_cast<char*>(w.number[k]);
+  for (int k = 0; k < w.key.scalars; ++k)
+    if (w.key.scalar[k].kind >= ScalarKind::Int) parameters[count++] = const_cast<char*>(w.scalar[k]);
+  const int64_t each = int64_t(plan.vector) * plan.threads, blocks = (n + each - 1) / each;
+  if (blocks >= int64_t(1) << 31) runtime_error(w.name, ": ", n, " elements are more than one launch covers");
+  launch(w.name, w.key.device, plan.function, {unsigned(blocks), 1, 1}, {unsigned(plan.threads), 1, 1}, 0,
+         parameters);
 }
 
 // Launches over the innermost dimensions that a Geometry holds, once for each place of the others.
@@ -144,28 +212,15 @@ void launch_over(const Work& w, const PointwisePlan& plan, char* const* data, in
     }
     return;
   }
-  Geometry g;
   int64_t n = 1;
   for (int d = 0; d < dims; ++d) n *= s.size[d];
-  void* parameters[2 * kMaxOperands + kMaxScalars + 2];
-  int count = 0;
-  for (int j = 0; j < w.tensors; ++j) parameters[count++] = const_cast<char**>(&data[j]);
-  if (w.key.strided) {
-    g.ndim = dims;
-    std::copy(s.size, s.size + dims, g.sizes);
-    for (int j = 0; j < w.tensors; ++j)
-      for (int d = 0; d < dims; ++d) g.strides[j][d] = s.stride[w.tensor[j]][d] / w.plan.operand[w.tensor[j]].item;
-    parameters[count++] = &g;
-  }
-  parameters[count++] = &n;
-  for (int k = 0; k < w.key.count; ++k)
-    if (w.key.operand[k].kind == OperandKind::Number) parameters[count++] = const_cast<char*>(w.number[k]);
-  for (int k = 0; k < w.key.scalars; ++k)
-    if (w.key.scalar[k].kind >= ScalarKind::Int) parameters[count++] = const_cast<char*>(w.scalar[k]);
-  const int64_t each = int64_t(plan.vector) * plan.threads, blocks = (n + each - 1) / each;
-  if (blocks >= int64_t(1) << 31) runtime_error(w.name, ": ", n, " elements are more than one launch covers");
-  launch(w.name, w.key.device, plan.function, {unsigned(blocks), 1, 1}, {unsigned(plan.threads), 1, 1}, 0,
-         parameters);
+  if (!w.key.strided) return launch_once(w, plan, data, n, nullptr);
+  Geometry g;
+  g.ndim = dims;
+  std::copy(s.size, s.size + dims, g.sizes);
+  for (int j = 0; j < w.tensors; ++j)
+    for (int d = 0; d < dims; ++d) g.strides[j][d] = s.stride[w.tensor[j]][d] / w.plan.operand[w.tensor[j]].item;
+  launch_once(w, plan, data, n, &g);
 }
 
 void run(Work& w) {
@@ -208,7 +263,7 @@ void run_pointwise(Call& c, Pointwise& worked_out) {
   Tensor& out = *worked_out.out;
   if (out.numel == 0) return;
   if (c.given) pointwise::check_overlap(out, p, worked_out.copies);
-  Work w{{}, p, worked_out.row.name, {}, 0, {}, {}};
+  Work w(worked_out.row.name, p);
   w.key.row = &worked_out.row;
   w.key.device = uint8_t(index_of(out.device));
   w.key.compute = worked_out.compute;
@@ -219,9 +274,47 @@ void run_pointwise(Call& c, Pointwise& worked_out) {
   for (int k = 1; k < p.count; ++k)
     if (p.operand[k].tensor) p.operand[k].item = p.operand[k].tensor->itemsize();
   pointwise::prepare_space(p, worked_out.shape);
-  for (int k = worked_out.row.operands; k < c.nargs && w.key.scalars < kMaxScalars; ++k, ++w.key.scalars)
-    place_scalar(w, w.key.scalars, c.args[k]);
+  place_scalars(w, c, worked_out.row.operands);
   run(w);
+}
+
+void run_pointwise_short(const Call& c, const ShortCall& s) {
+  const ElementwiseRow& row = s.row;
+  Launched w(row.name);
+  char* data[kMaxOperands];
+  uintptr_t addresses = 0;
+  auto add_tensor = [&](char* p) {
+    data[w.tensors++] = p;
+    addresses |= reinterpret_cast<uintptr_t>(p);
+  };
+  add_tensor(s.ptr[0]);
+  w.key.row = &row;
+  w.key.count = row.operands;
+  w.key.device = uint8_t(index_of(c.out1->device));
+  w.key.compute = s.compute;
+  w.key.loop_out = s.compute == s.dtype ? s.result : wide_of(s.result);
+  w.key.result = s.result;
+  for (int k = 0; k < row.operands; ++k) {
+    const bool mask = row.bool_operands >> k & 1;
+    auto& place = w.key.operand[k];
+    place.loop_dtype = mask ? DType::Bool : s.compute;
+    if (s.stride[k + 1]) {
+      place.dtype = mask ? DType::Bool : s.dtype;
+      add_tensor(s.ptr[k + 1]);
+    } else if (s.ptr[k + 1]) {
+      place.kind = OperandKind::Number;
+      place.dtype = place.loop_dtype;
+      std::memcpy(w.number[k], s.number[k], sizeof w.number[k]);
+    } else {
+      place = {OperandKind::Absent, DType::Undefined, DType::Undefined};
+    }
+  }
+  place_scalars(w, c, row.operands);
+  w.key.wide = s.numel >= kNarrow;
+  w.key.aligned = addresses % 16 == 0;
+  use_device(w.key.device);
+  ++plan_counts().pointwise;
+  launch_once(w, plan_of(w), data, s.numel, nullptr);
 }
 
 void copy_strided(Tensor& dst, const Tensor& src) {
@@ -236,7 +329,7 @@ void copy_strided(Tensor& dst, const Tensor& src) {
   p.count = 2;
   place(p.operand[0], dst);
   place(p.operand[1], src);
-  Work w{{}, p, kCopy, {}, 0, {}, {}};
+  Work w(kCopy, p);
   w.key.row = kCopy;
   w.key.device = uint8_t(index_of(dst.device));
   w.key.compute = w.key.loop_out = src.dtype;
@@ -250,7 +343,7 @@ void fill_strided(Tensor& dst, const char* value) {
   pointwise::Plan p;
   p.count = 1;
   place(p.operand[0], dst);
-  Work w{{}, p, kFill, {}, 0, {}, {}};
+  Work w(kFill, p);
   w.key.row = kFill;
   w.key.device = uint8_t(index_of(dst.device));
   const DType dtype = plain(dst.itemsize());

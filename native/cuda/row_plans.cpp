@@ -144,22 +144,16 @@ std::shared_ptr<const RowPlan> plan_of(const Call& c, int device, const Signatur
 
 // Scratch memory of one call: given back when the steps are launched, which is in time on one stream.
 struct ScratchMemory {
-  std::vector<Block*> blocks;
-  ScratchMemory(const char* name, int device, const std::vector<size_t>& sizes) {
+  Block* blocks[kMostScratch];
+  size_t count = 0;
+  void take(const char* name, int device, const std::vector<size_t>& sizes) {
     for (size_t n : sizes) {
       Block* b = allocate(device, n);
-      if (!b) {
-        drop();
-        fail(ErrorKind::OutOfMemory, name, ": ", out_of_memory_text(device, n));
-      }
-      blocks.push_back(b);
+      if (!b) fail(ErrorKind::OutOfMemory, name, ": ", out_of_memory_text(device, n));
+      blocks[count++] = b;
     }
   }
-  ~ScratchMemory() { drop(); }
-  void drop() {
-    for (Block* b : blocks) give_back(b);
-    blocks.clear();
-  }
+  ~ScratchMemory() { while (count) give_back(blocks[--count]); }
 };
 
 struct Running {
@@ -170,7 +164,7 @@ struct Running {
   Generator* generator;
 
   Address address(const Parameter& p) const {
-    const Address base = p.kind == Parameter::Scratch ? scratch.blocks[size_t(p.index)]->address
+    const Address base = p.kind == Parameter::Scratch ? scratch.blocks[p.index]->address
                                                       : reinterpret_cast<Address>(call.tensors[size_t(p.index)]->data);
     return base + Address(p.offset);
   }
@@ -186,17 +180,17 @@ struct Running {
     constexpr size_t kMost = 64;
     if (s.parameters.size() > kMost) runtime_error(name, ": a kernel of ", s.parameters.size(), " parameters");
     void* parameters[kMost];
-    alignas(16) uint64_t values[kMost][4];
-    for (size_t k = 0; k < s.parameters.size(); ++k) {
-      const Parameter& p = s.parameters[k];
-      parameters[k] = values[k];
+    uint64_t values[kMost][3];
+    size_t k = 0;
+    for (const Parameter& p : s.parameters) {
       if (p.kind == Parameter::Number) {
-        parameters[k] = const_cast<char*>(p.bytes.data());
-      } else if (p.kind == Parameter::Seed) {
-        draw(uint64_t(p.offset), values[k]);
-      } else {
-        values[k][0] = address(p);
+        parameters[k++] = const_cast<char*>(p.bytes.data());
+        continue;
       }
+      if (p.kind == Parameter::Seed) draw(uint64_t(p.offset), values[k]);
+      else values[k][0] = address(p);
+      parameters[k] = values[k];
+      ++k;
     }
     launch(name, device, s.function, s.grid, s.block, s.shared, parameters);
   }
@@ -254,7 +248,8 @@ Generator& generator_of(const Call& c, const Signature& s, int device) {
 
 void run_plan(const Call& c, int device, const Signature& s, const RowPlan& plan) {
   use_device(device);
-  const ScratchMemory scratch(c.name(), device, plan.scratch);
+  ScratchMemory scratch;
+  scratch.take(c.name(), device, plan.scratch);
   const Running running{c.name(), device, s, scratch, plan.draws ? &generator_of(c, s, device) : nullptr};
   for (const Step& step : plan.steps) running.run_step(step);
 }

@@ -4,7 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "../core/call.h"
+#include "../core/device_table.h"
+#include "allocator.h"
 
 namespace flambeau::cuda {
 namespace {
@@ -13,7 +14,8 @@ constexpr int kPooled = 32;
 constexpr unsigned kNonBlocking = 1, kNoTiming = 2;  // flags of streams and events
 constexpr int kLongWait = 1 << 30;                   // work that pays for giving the interpreter lock back
 
-FLAMBEAU_TLS Stream current[kMaxCudaDevices];
+using Streams = std::array<Stream, kMaxCudaDevices>;
+FLAMBEAU_TLS Streams current;
 
 // Streams made so far and events to use again, of one device; under the interpreter lock.
 struct Kept {
@@ -30,10 +32,56 @@ int& captures() {
   return count;
 }
 
+// Lanes by their streams, and the streams by lanes; under the interpreter lock.
+struct KnownLanes {
+  std::map<Streams, uint32_t> numbers{{Streams{}, 0}};
+  std::vector<Streams> streams{Streams{}};
+};
+KnownLanes& known_lanes() {
+  static KnownLanes* known = new KnownLanes;
+  return *known;
+}
+uint32_t lane_of(const Streams& streams) {
+  KnownLanes& known = known_lanes();
+  const auto [place, fresh] = known.numbers.try_emplace(streams, uint32_t(known.streams.size()));
+  if (fresh) known.streams.push_back(streams);
+  return place->second;
+}
+
+// Work goes from one lane to another only inside of a recording, or only outside of any.
+bool enter_lane(uint32_t lane) {
+  const Streams& streams = known_lanes().streams[lane];
+  if (any_capture())
+    for (size_t k = 0; k < streams.size(); ++k)
+      if (capture_of(streams[k]) != capture_of(current[k])) return false;
+  current = streams;
+  tls.lane = lane;
+  return true;
+}
+void follow_lane(uint32_t behind) {
+  const Streams streams = known_lanes().streams[behind];
+  for (int k = 0; k < driver().devices; ++k) {
+    if (streams[size_t(k)] == current[size_t(k)] || !initialized(k)) continue;
+    const Event e = new_event(k, false);
+    record(e, streams[size_t(k)], k);
+    stream_waits(current[size_t(k)], e, k);
+    drop_event(k, e, false);
+  }
+}
+void use_on_lane(const Tensor& t) {
+  if (t.device.type == DeviceType::CUDA && t.storage && owns_memory(*t.storage) && t.storage->data)
+    use_on(static_cast<Block*>(t.storage->context), current[size_t(index_of(t.device))]);
+}
+const bool lanes_added = (lanes = {enter_lane, follow_lane, use_on_lane}, true);
+
 }  // namespace
 
 Stream current_stream(int device) { return current[device]; }
-void set_current_stream(int device, Stream stream) { current[device] = stream; }
+void set_current_stream(int device, Stream stream) {
+  if (current[device] == stream) return;
+  current[device] = stream;
+  tls.lane = lane_of(current);
+}
 
 Stream pooled_stream(int device, int priority) {
   use_device(device);
@@ -51,7 +99,7 @@ Stream pooled_stream(int device, int priority) {
 bool any_capture() { return captures() > 0; }
 
 bool capturing(Stream stream) {
-  if (!any_capture()) return false;
+  if (!any_capture() || !stream) return false;  // the default stream cannot be recorded, and asking may be an error
   int status = 0;
   check(driver().stream_capturing(stream, &status), "cuda.is_current_stream_capturing");
   return status != 0;

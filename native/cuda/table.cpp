@@ -31,6 +31,7 @@ bool open() {
   t.copy = copy;
   t.fill = fill;
   t.pointwise = run_pointwise;
+  t.pointwise_short = run_pointwise_short;
   t.otherwise = run_row;
   t.place = [](Device d) { return device_at(index_of(d)); };
   t.pinned = new_pinned;

@@ -2,8 +2,8 @@
 //
 // The short one serves what most calls are: contiguous operands of one shape and dtype (or a number, or few elements in
 // the order of their dimensions, which are brought together), a fresh or in-place result. It decides with a few
-// comparisons and calls the loop once. The general one (pointwise.h) promotes, broadcasts, orders and merges
-// dimensions, and converts or packs block by block whatever the loop cannot read directly.
+// comparisons and calls the loop once, or another device's kernel. The general one (pointwise.h) promotes, broadcasts,
+// orders and merges dimensions, and converts or packs block by block whatever the loop cannot read directly.
 #include "pointwise.h"
 
 namespace flambeau {
@@ -12,7 +12,10 @@ using namespace pointwise;
 
 namespace {
 
-bool plain(const Tensor& t) { return (t.flags & kContiguous) && t.device.type == DeviceType::CPU; }
+template <bool kOnCpu>
+bool plain(const Tensor& t, const Tensor& beside) {
+  return (t.flags & kContiguous) && (kOnCpu ? t.device.type == DeviceType::CPU : t.device == beside.device);
+}
 // same memory or none shared: the common in-place and fresh cases
 bool safe_beside(const Tensor& out, const char* p, int64_t bytes) {
   return p == out.data || p + bytes <= out.data || out.data + out.nbytes() <= p;
@@ -20,21 +23,18 @@ bool safe_beside(const Tensor& out, const char* p, int64_t bytes) {
 
 constexpr int64_t kFew = 32;
 
-struct Short {
-  char* ptr[4];
-  int64_t stride[4];
-  alignas(16) char together[3][kFew * 16];
+// What calls on the CPU have besides.
+struct Short : ShortCall {
+  using ShortCall::ShortCall;
   const Value* beside = nullptr;  // the number beside a half
-  alignas(16) char number[3][16];
+  alignas(16) char together[3][kFew * 16];
 };
 
-// Operand k where its elements lie side by side: itself or a copy of few.
-bool side_by_side(Short& s, int k, const Tensor& t) {
-  s.ptr[k + 1] = t.data;
-  s.stride[k + 1] = item_size(t.dtype);
-  if (plain(t)) return true;
-  if (t.device.type != DeviceType::CPU || t.numel > kFew || t.numel == 0) return false;
-  for (int64_t d = 0, before = INT64_MAX; d < t.ndim; ++d) {  // another order would be the result's too
+// Operand k as a copy of its few elements, side by side; false: they are many, or in another order, which would be the
+// result's too.
+[[gnu::noinline]] bool brought_together(Short& s, int k, const Tensor& t) {
+  if (t.numel > kFew || t.numel == 0) return false;
+  for (int64_t d = 0, before = INT64_MAX; d < t.ndim; ++d) {
     if (t.sizes[d] == 1) continue;
     if (t.strides[d] <= 0 || t.strides[d] >= before) return false;
     before = t.strides[d];
@@ -57,12 +57,22 @@ bool side_by_side(Short& s, int k, const Tensor& t) {
   return true;
 }
 
+// Operand k where its elements lie side by side.
+template <bool kOnCpu>
+bool side_by_side(Short& s, int k, const Tensor& t, const Tensor& self) {
+  s.ptr[k + 1] = t.data;
+  s.stride[k + 1] = item_size(t.dtype);
+  return plain<kOnCpu>(t, self) || (kOnCpu && t.device.type == DeviceType::CPU && brought_together(s, k, t));
+}
+
 // Operand k of the short path beside the leading tensor, or false.
-bool place_short(Short& s, int k, const Value& v, const Tensor& self, const ElementwiseRow& row) {
+template <bool kOnCpu>
+bool place_short(Short& s, int k, const Value& v, const Tensor& self) {
+  const ElementwiseRow& row = s.row;
   const bool mask = row.bool_operands >> k & 1, loose = row.operands == 2 || row.any_stride;
   if (v.tag == Tag::Tensor) {
     const Tensor& t = *v.tensor;
-    return t.dtype == (mask ? DType::Bool : self.dtype) && same_sizes(t, self) && side_by_side(s, k, t);
+    return t.dtype == (mask ? DType::Bool : self.dtype) && same_sizes(t, self) && side_by_side<kOnCpu>(s, k, t, self);
   }
   s.stride[k + 1] = 0;
   if (v.none()) {
@@ -71,7 +81,7 @@ bool place_short(Short& s, int k, const Value& v, const Tensor& self, const Elem
   }
   if (!loose || mask || !v.is_number() || v.huge) return false;
   if (int(v.tag) - int(Tag::Bool) > int(category(self.dtype))) return false;
-  if (self.flags & kWrappedNumber) return false;
+  if ((self.flags & kWrappedNumber) || (is_half(self.dtype) && !kOnCpu)) return false;
   if (is_half(self.dtype) && row.operands == 2) {
     s.beside = &v;
     s.ptr[k + 1] = nullptr;
@@ -89,14 +99,15 @@ bool place_short(Short& s, int k, const Value& v, const Tensor& self, const Elem
 
 // One row after another where the second operand is a vector along the last dimensions: a bias.
 bool is_bias(const Tensor& self, const Tensor& t) {
-  if (t.ndim == 0 || t.ndim >= self.ndim || t.numel < 8 || t.dtype != self.dtype || !plain(t) || self.numel == 0)
-    return false;
+  if (t.ndim == 0 || t.ndim >= self.ndim || t.numel < 8 || t.dtype != self.dtype || self.numel == 0) return false;
+  if (!plain<true>(t, self)) return false;
   for (int d = 1; d <= t.ndim; ++d)
     if (t.sizes[t.ndim - d] != self.sizes[self.ndim - d]) return false;
   return true;
 }
 
 // long because: the whole of a small call; each test in it decides whether the call is one
+template <bool kOnCpu>
 bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   const int operands = row.operands;
   if (operands > 3 || promote == Promote::Logical || row.weight == kByValue) return false;
@@ -104,18 +115,20 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   while (lead < operands && (c.args[lead].tag != Tag::Tensor || (row.bool_operands >> lead & 1))) ++lead;
   if (lead == operands || (lead > 0 && promote == Promote::FirstOnly)) return false;
   Tensor& self = *c.args[lead].tensor;
-  if (c.given && !plain(self)) return false;
+  if (kOnCpu ? self.device.type != DeviceType::CPU : !table_of(self.device).pointwise_short) return false;
+  if (c.given && !plain<kOnCpu>(self, self)) return false;
   DType dtype = self.dtype, compute = dtype, result = promote == Promote::Compare ? DType::Bool : dtype;
-  LoopFn loop = row.loop[int(dtype)];
+  LoopFn loop = row.loop[int(kOnCpu || !is_half(dtype) ? dtype : DType::Float32)];
   if (!loop || (promote == Promote::IntToFloat && !is_differentiable(dtype))) return false;
   if (promote == Promote::ComplexToReal && is_complex(dtype)) return false;
 
-  Short s;
-  if (!side_by_side(s, lead, self)) return false;
+  Short s(row);
+  if (!side_by_side<kOnCpu>(s, lead, self, self)) return false;
   int64_t row_length = 0;  // of a bias
   for (int k = 0; k < operands; ++k) {
-    if (k == lead || place_short(s, k, c.args[k], self, row)) continue;
-    if (k != 1 || operands != 2 || c.args[1].tag != Tag::Tensor || !is_bias(self, *c.args[1].tensor)) return false;
+    if (k == lead || place_short<kOnCpu>(s, k, c.args[k], self)) continue;
+    if (!kOnCpu || k != 1 || operands != 2 || c.args[1].tag != Tag::Tensor) return false;
+    if (!is_bias(self, *c.args[1].tensor)) return false;
     s.ptr[2] = c.args[1].tensor->data;
     s.stride[2] = item_size(dtype);
     row_length = c.args[1].tensor->numel;
@@ -141,6 +154,15 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   }
   s.ptr[0] = out->data;
   s.stride[0] = item_size(result);
+  if constexpr (!kOnCpu) {
+    s.dtype = dtype;
+    s.compute = row.loop[int(dtype)] ? dtype : DType::Float32;
+    s.result = result;
+    s.numel = n;
+    Calling calling(c);
+    if (n) table_of(self.device).pointwise_short(c, s);
+    return true;
+  }
   union Numbers {  // left as they are unless there are any
     Scalar read[kMaxScalars];
     Numbers() {}
@@ -183,7 +205,7 @@ void check_tensors(const Call& c, const ElementwiseRow& row) {
 }  // namespace
 
 void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote) {
-  if (run_short(c, row, promote)) return;
+  if (run_short<true>(c, row, promote) || run_short<false>(c, row, promote)) return;
   check_tensors(c, row);
   Calling calling(c);
   Pointwise w(row);

@@ -96,6 +96,17 @@ struct Pointwise {
   explicit Pointwise(const ElementwiseRow& row) : row(row) {}
 };
 
+// A call of the short way (elementwise.cpp): contiguous operands of one shape and dtype, numbers, and what is absent.
+struct ShortCall {
+  const ElementwiseRow& row;
+  DType dtype, compute, result;  // of the operands; of the loop; of the result
+  int64_t numel;
+  char* ptr[4];      // the result's first; null: absent
+  int64_t stride[4];  // in bytes; 0: not a tensor
+  alignas(16) char number[3][16];
+  ShortCall(const ElementwiseRow& row) : row(row) {}  // the rest is written before it is read
+};
+
 namespace pointwise {
 
 // Decides dtypes, shape and layout, and declares the result.

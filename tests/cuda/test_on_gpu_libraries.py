@@ -6,7 +6,7 @@
 import pytest
 
 import flambeau as fb
-from flambeau import _C, linalg, nn
+from flambeau import _C, cuda, linalg, nn
 from flambeau.nn import functional as F
 
 if not fb.cuda.is_available():
@@ -108,14 +108,30 @@ def test_singular_values_of_batches(dtype, shape):
 
 
 @pytest.mark.parametrize("n", (3, 50, 300))
-@pytest.mark.parametrize("dtype", (fb.complex64, fb.complex128), ids=str)
-def test_ldl_of_hermitian_matrices(dtype, n):
+@pytest.mark.parametrize("hermitian", (False, True))
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.complex64, fb.complex128), ids=str)
+def test_ldl_of_batches(dtype, n, hermitian):
     a = fb.randn(20, n, n, dtype=dtype)
-    a, b = a + a.mH, fb.randn(20, n, 4, dtype=dtype)
-    factors, pivots = linalg.ldl_factor(a.cuda(), hermitian=True)
-    assert bool((pivots < 0).any())
-    x = linalg.ldl_solve(factors, pivots, b.cuda(), hermitian=True)
-    assert float((a.cuda() @ x - b.cuda()).abs().max()) < (0.05 if dtype == fb.complex64 else 1e-8)
+    a = (a + (a.mH if hermitian else a.mT)) * (1 - fb.eye(n, dtype=dtype))  # no pivots on the diagonal: pairs of rows
+    b = fb.randn(20, n, 4, dtype=dtype)
+    (factors, pivots), calls, _ = counted(lambda: linalg.ldl_factor(a.cuda(), hermitian=hermitian))
+    assert calls == 0 and bool((pivots < 0).any())
+    x = linalg.ldl_solve(factors, pivots, b.cuda(), hermitian=hermitian)
+    assert float((a.cuda() @ x - b.cuda()).abs().max()) < (0.05 if dtype in (fb.float32, fb.complex64) else 1e-8)
+
+
+def test_streams_decompose_in_memory_of_their_own():
+    a, b = (fb.randn(8, 60, columns, dtype=fb.float64).cuda() for columns in (60, 5))
+    a += 60 * fb.eye(60, device="cuda")
+    wanted = linalg.solve(a, b)
+    cuda.synchronize()
+    streams, found = [cuda.Stream() for _ in range(4)], []
+    for _ in range(20):
+        for s in streams:
+            with cuda.stream(s):
+                found.append(linalg.solve_ex(a, b, check_errors=False)[0])
+    cuda.synchronize()
+    assert all(float((x - wanted).abs().max()) < 1e-9 for x in found)
 
 
 @pytest.mark.parametrize("dtype", (fb.float32, *HALVES), ids=str)

@@ -55,6 +55,42 @@ def test_results_of_recorded_programs_stay():
     assert all(near(y, (x @ x).relu(), 1e-2) for x, y in zip(inputs, found, strict=True))
 
 
+# --- streams and kernels of a program's own
+
+def test_derivatives_run_on_the_streams_of_their_operations():
+    """Each stream is kept busy, so that memory given back too early would be written over."""
+    x, streams = fb.randn(1 << 20, device="cuda", requires_grad=True), [cuda.Stream() for _ in range(3)]
+    home = cuda.current_stream()
+    for _ in range(20):
+        parts = []
+        for s in streams:
+            s.wait_stream(home)
+            with cuda.stream(s):
+                y = x.sin().exp()
+                cuda._sleep(1_000_000)
+                parts.append((y * y).sum())
+        for s in streams:
+            home.wait_stream(s)
+        x.grad = None
+        sum(parts).backward()
+        with cuda.stream(streams[0]):
+            assert fb.full((1 << 20,), fb.nan, device="cuda").isnan().all()
+        expected = 6 * x.detach().cos() * (2 * x.detach().sin()).exp()
+        assert near(x.grad, expected, 1e-3)
+
+
+def test_a_kernel_of_a_program_s_own():
+    scaled = cuda._compile_kernel("""extern "C" __global__ void scaled(const float* x, float* y, int n, double factor) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = float(x[i] * factor);
+}""", "scaled")
+    x = fb.randn(1000, device="cuda")
+    y = fb.zeros_like(x)
+    scaled((4, 1, 1), (256, 1, 1), [x, y, 1000, 2.5], stream=cuda.Stream())
+    cuda.synchronize()
+    assert near(y, x * 2.5)
+
+
 # --- decompositions
 
 @pytest.mark.parametrize("shape", ((40, 40), (60, 20), (20, 60), (9, 5, 5), (3, 700, 700)), ids=str)

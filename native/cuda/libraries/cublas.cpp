@@ -1,20 +1,51 @@
 // cuBLAS: triangular systems, which cuBLASLt does not solve, and decompositions of whole batches of small matrices.
-#include <array>
-
-#include "calls.h"
+#include "cublas.h"
 
 namespace flambeau::cuda {
+namespace cublas {
 namespace {
 
-constexpr const char* kName = "cuBLAS";
-using Status = int;
-struct Handle;
+// clang-format off
+#define COMMON(X)                                                                                                      \
+  X(create, Status, "cublasCreate_v2", (Handle**))                                                                     \
+  X(set_stream, Status, "cublasSetStream_v2", (Handle*, Stream))                                                       \
+  X(set_workspace, Status, "cublasSetWorkspace_v2", (Handle*, void*, size_t))                                          \
+  X(status_name, const char*, "cublasGetStatusName", (Status))
+// clang-format on
+
+struct Common {
+  FLAMBEAU_LIBRARY(COMMON)
+  Handle* handles[kMaxCudaDevices] = {};
+};
+Common* opened = nullptr;
+
+}  // namespace
+
+void check(Status s, const char* op, const char* where) {
+  if (__builtin_expect(s != 0, 0)) library_failed(op, kName, opened->status_name(s), s, where);
+}
+
+Handle* handle_of(int device, const Constants& constants) {
+  if (!opened) opened = open_table<Common>(kName, constants);
+  Handle*& handle = opened->handles[device];
+  if (!handle) check(opened->create(&handle), constants.op, "cublasCreate_v2");
+  return handle;
+}
+
+size_t workspace_of(int device) { return size_t(properties(device).major >= 9 ? 32 : 4) << 20; }
+
+void follow(Handle* handle, const LibrarySite& at, size_t workspace) {
+  check(opened->set_stream(handle, at.stream), at.op, "cublasSetStream_v2");
+  check(opened->set_workspace(handle, at.room(), workspace), at.op, "cublasSetWorkspace_v2");
+}
+
+}  // namespace cublas
+namespace {
+
+using namespace cublas;
 
 // clang-format off
 #define FUNCTIONS(X)                                                                                                   \
-  X(create, Status, "cublasCreate_v2", (Handle**))                                                                     \
-  X(set_stream, Status, "cublasSetStream_v2", (Handle*, Stream))                                                       \
-  X(status_name, const char*, "cublasGetStatusName", (Status))                                                         \
   X(strsm, Status, "cublasStrsm_v2_64",                                                                                \
     (Handle*, int side, int uplo, int transposed, int unit, int64_t m, int64_t n, const void* alpha, const void* a,    \
      int64_t lda, void* b, int64_t ldb))                                                                               \
@@ -59,7 +90,6 @@ struct Handle;
 
 struct Library {
   FLAMBEAU_LIBRARY(FUNCTIONS)
-  Handle* handles[kMaxCudaDevices] = {};
 };
 Library& library_of(const Constants& constants) {
   static Library* opened = open_table<Library>(kName, constants);
@@ -71,24 +101,24 @@ struct Blas {
   Library& l;
   Handle* handle;
   int type;
+  size_t workspace;
   double one[2] = {0, 0};  // in the dtype
-  Blas(int device, const Constants& c) : l(library_of(c)), type(cuda_type(c.word("dtype"), c)) {
-    if (!l.handles[device]) check(l.create(&l.handles[device]), c.op, "cublasCreate_v2");
-    handle = l.handles[device];
+  Blas(int device, const Constants& c)
+      : l(library_of(c)), handle(handle_of(device, c)), type(cuda_type(c.word("dtype"), c)),
+        workspace(workspace_of(device)) {
     if (type == 0 || type == 4) reinterpret_cast<float*>(one)[0] = 1;
     else one[0] = 1;
   }
-  void follow(const LibrarySite& at) const { check(l.set_stream(handle, at.stream), at.op, "cublasSetStream_v2"); }
-  void check(Status s, const char* op, const char* where) const {
-    if (__builtin_expect(s != 0, 0)) library_failed(op, kName, l.status_name(s), s, where);
-  }
+  void follow(const LibrarySite& at) const { cublas::follow(handle, at, workspace); }
 };
 
 class Triangular final : public LibraryCall {
  public:
   Triangular(int device, const Constants& c)
       : x_(device, c), m_(c.integer("m")), n_(c.integer("n")), batch_(c.integer("batch")),
-        left_(c.integer("left") != 0), upper_(c.integer("upper") != 0), unit_(c.integer("unit") != 0) {}
+        left_(c.integer("left") != 0), upper_(c.integer("upper") != 0), unit_(c.integer("unit") != 0) {
+    workspace = x_.workspace;
+  }
 
   void run(const LibrarySite& at) override {
     x_.follow(at);
@@ -97,7 +127,7 @@ class Triangular final : public LibraryCall {
     for (int64_t k = 0; k < batch_; ++k) {
       const char* a = static_cast<const char*>(at.pointer(0)) + k * order * order * size;
       char* b = static_cast<char*>(at.pointer(1)) + k * m_ * n_ * size;
-      x_.check(solve(x_.handle, !left_, upper_, 0, unit_, m_, n_, x_.one, a, order, b, m_), at.op,
+      check(solve(x_.handle, !left_, upper_, 0, unit_, m_, n_, x_.one, a, order, b, m_), at.op,
                "cublasXtrsm_v2_64");
     }
   }
@@ -115,6 +145,7 @@ class Batched final : public LibraryCall {
   Batched(int device, const Constants& c)
       : x_(device, c), m_(int(c.integer("m"))), n_(int(c.integer("n"))), batch_(int(c.integer("batch"))),
         left_(c.integer("left") != 0), upper_(c.integer("upper") != 0), unit_(c.integer("unit") != 0) {
+    workspace = x_.workspace;
     const std::string& way = c.word("way");
     run_ = way == "lu" ? &Batched::lu : way == "qr" ? &Batched::qr : &Batched::triangular;
   }
@@ -133,18 +164,18 @@ class Batched final : public LibraryCall {
   void lu(const LibrarySite& at) const {
     const auto f =
         for_type(x_.type, x_.l.sgetrf_batched, x_.l.dgetrf_batched, x_.l.cgetrf_batched, x_.l.zgetrf_batched);
-    x_.check(f(x_.handle, n_, addresses(at, 0), n_, static_cast<int*>(at.pointer(1)), static_cast<int*>(at.pointer(2)),
+    check(f(x_.handle, n_, addresses(at, 0), n_, static_cast<int*>(at.pointer(1)), static_cast<int*>(at.pointer(2)),
                batch_), at.op, "cublasXgetrfBatched");
   }
   void qr(const LibrarySite& at) const {
     int bad = 0;  // a parameter; no matrix fails
     const auto f =
         for_type(x_.type, x_.l.sgeqrf_batched, x_.l.dgeqrf_batched, x_.l.cgeqrf_batched, x_.l.zgeqrf_batched);
-    x_.check(f(x_.handle, m_, n_, addresses(at, 0), m_, addresses(at, 1), &bad, batch_), at.op, "cublasXgeqrfBatched");
+    check(f(x_.handle, m_, n_, addresses(at, 0), m_, addresses(at, 1), &bad, batch_), at.op, "cublasXgeqrfBatched");
   }
   void triangular(const LibrarySite& at) const {
     const auto f = for_type(x_.type, x_.l.strsm_batched, x_.l.dtrsm_batched, x_.l.ctrsm_batched, x_.l.ztrsm_batched);
-    x_.check(f(x_.handle, !left_, upper_, 0, unit_, m_, n_, x_.one, addresses(at, 0), left_ ? m_ : n_,
+    check(f(x_.handle, !left_, upper_, 0, unit_, m_, n_, x_.one, addresses(at, 0), left_ ? m_ : n_,
                addresses(at, 1), m_, batch_), at.op, "cublasXtrsmBatched");
   }
 };

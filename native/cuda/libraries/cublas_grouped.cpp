@@ -2,21 +2,16 @@
 // these, since the library wants them there; then all groups are one call.
 #include <array>
 
-#include "calls.h"
+#include "cublas.h"
 
 namespace flambeau::cuda {
 namespace {
 
-constexpr const char* kName = "cuBLAS";
-using Status = int;
-struct Handle;
+using namespace cublas;
 enum { kNotSupported = 15 };
 
 // clang-format off
 #define FUNCTIONS(X)                                                                                                   \
-  X(create, Status, "cublasCreate_v2", (Handle**))                                                                     \
-  X(set_stream, Status, "cublasSetStream_v2", (Handle*, Stream))                                                       \
-  X(status_name, const char*, "cublasGetStatusName", (Status))                                                         \
   X(grouped, Status, "cublasGemmGroupedBatchedEx_64",                                                                  \
     (Handle*, const int* a_transposed, const int* b_transposed, const int64_t* m, const int64_t* n, const int64_t* k,  \
      const void* alphas, const void* const* a, int a_type, const int64_t* lda, const void* const* b, int b_type,       \
@@ -26,7 +21,6 @@ enum { kNotSupported = 15 };
 
 struct Library {
   FLAMBEAU_LIBRARY(FUNCTIONS)
-  Handle* handles[kMaxCudaDevices] = {};
 };
 Library& library_of(const Constants& c) {
   if (!library_has(kName, "cublasGemmGroupedBatchedEx_64", c))
@@ -51,21 +45,20 @@ struct Side {
 class Grouped final : public LibraryCall {
  public:
   Grouped(int device, const Constants& c)
-      : l_(library_of(c)), a_(c, "a"), b_(c, "b"), c_(c, "c"), groups_(c.integer("groups")),
-        length_(c.integer("length")), sizes_{c.integer("m"), c.integer("n"), c.integer("k")},
-        type_(cuda_type(c.word("dtype"), c)),
+      : l_(library_of(c)), handle_(handle_of(device, c)), a_(c, "a"), b_(c, "b"), c_(c, "c"),
+        groups_(c.integer("groups")), length_(c.integer("length")),
+        sizes_{c.integer("m"), c.integer("n"), c.integer("k")}, type_(cuda_type(c.word("dtype"), c)),
         computes_(type_ == 1 ? 70 : c.integer("tf32") != 0 ? 77 : 68) {
-    if (!l_.handles[device]) check(l_.create(&l_.handles[device]), c.op, "cublasCreate_v2");
-    handle_ = l_.handles[device];
+    workspace = workspace_of(device);
   }
 
   void run(const LibrarySite& at) override {
     if (capturing(at.stream))
       throw Unsupported(concat(at.op, ": the sizes of groups cannot be read while work is recorded"));
-    check(l_.set_stream(handle_, at.stream), at.op, "cublasSetStream_v2");
     find_groups(at);
     const size_t count = depth_.size();
     if (!count) return;
+    follow(handle_, at, workspace);
     const std::vector<int> turn_a(count, a_.transposed), turn_b(count, b_.transposed);
     const std::vector<int64_t> lda(count, a_.step), ldb(count, b_.step), ldc(count, c_.step), one(count, 1);
     // alpha and beta of each group, in float or double
@@ -81,12 +74,12 @@ class Grouped final : public LibraryCall {
                    type_, lda.data(), places + count, type_, ldb.data(), betas, places + 2 * count, type_, ldc.data(),
                    int64_t(count), one.data(), computes_);
     if (status == kNotSupported) throw Unsupported(concat(at.op, ": cuBLAS has no such product of groups"));
-    check(status, at.op, "cublasGemmGroupedBatchedEx_64");
+    cublas::check(status, at.op, "cublasGemmGroupedBatchedEx_64");
   }
 
  private:
   Library& l_;
-  Handle* handle_ = nullptr;
+  Handle* const handle_;
   const Side a_, b_, c_;
   const int64_t groups_, length_;
   const std::array<int64_t, 3> sizes_;
@@ -95,13 +88,10 @@ class Grouped final : public LibraryCall {
   std::vector<int64_t> rows_, columns_, depth_;
   std::vector<Address> places_;
 
-  void check(Status s, const char* op, const char* where) const {
-    if (__builtin_expect(s != 0, 0)) library_failed(op, kName, l_.status_name(s), s, where);
-  }
   void find_groups(const LibrarySite& at) {
     std::vector<int32_t> ends(static_cast<size_t>(groups_));
-    cuda::check(driver().copy_to_host(ends.data(), at.operands[3], ends.size() * 4, at.stream), at.op);
     about_to_wait(at.op);
+    cuda::check(driver().copy_to_host(ends.data(), at.operands[3], ends.size() * 4, at.stream), at.op);
     synchronize_stream(at.device, at.stream, at.op);
     rows_.clear(), columns_.clear(), depth_.clear();
     std::vector<Address> a, b, c;

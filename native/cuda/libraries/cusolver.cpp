@@ -21,11 +21,18 @@ static Library& library_of(const Constants& constants) {
   return *opened;
 }
 Solver::Solver(int device, const Constants& c) : l(library_of(c)), type(cuda_type(c.word("dtype"), c)) {
-  if (!l.handles[device]) check(l.create(&l.handles[device]), c.op, "cusolverDnCreate");
+  follow(device, current_stream(device), c.op);
   if (!l.settings[device]) check(l.create_settings(&l.settings[device]), c.op, "cusolverDnCreateParams");
-  handle = l.handles[device];
   settings = l.settings[device];
   real = type == 4 ? 0 : type == 5 ? 1 : type;
+}
+
+// While work is recorded no handle can be made, since that asks the driver for memory: the one of the last call serves.
+void Solver::follow(int device, Stream stream, const char* op) {
+  Handle*& own = l.handles[{device, stream}];
+  if (!own && !(handle && capturing(stream))) check(l.create(&own), op, "cusolverDnCreate");
+  if (own) handle = own;
+  check(l.set_stream(handle, stream), op, "cusolverDnSetStream");
 }
 
 }  // namespace cusolver
@@ -44,14 +51,14 @@ class Decomposition final : public LibraryCall {
   }
 
   void run(const LibrarySite& at) override {
-    solver_.follow(at);
+    solver_.follow(at.device, at.stream, at.op);
     for (int64_t b = 0; b < batch_; ++b) run_one(at, b);
   }
 
  private:
-  const Solver solver_;
+  Solver solver_;
   Library& l_ = solver_.l;
-  Handle* const handle_ = solver_.handle;
+  Handle*& handle_ = solver_.handle;
   Settings* const settings_ = solver_.settings;
   const std::string way_;
   const int64_t m_, n_, batch_;

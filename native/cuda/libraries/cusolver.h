@@ -110,7 +110,7 @@ struct Settings;
 inline constexpr const char* kName = "cuSOLVER";
 struct Library {
   FLAMBEAU_LIBRARY(FLAMBEAU_CUSOLVER_FUNCTIONS)
-  Handle* handles[kMaxCudaDevices] = {};
+  std::map<std::pair<int, Stream>, Handle*> handles;  // a handle has memory of its own on the device
   Settings* settings[kMaxCudaDevices] = {};
 };
 
@@ -119,11 +119,11 @@ void check(Status s, const char* op, const char* where);
 // The library as a call of one dtype on one device sees it.
 struct Solver {
   Library& l;
-  Handle* handle;
+  Handle* handle = nullptr;  // of the stream of the last call
   Settings* settings;
   int type, real;  // CUDA's numbers of the dtype, and of that of its real parts
   Solver(int device, const Constants& c);
-  void follow(const LibrarySite& at) const { check(l.set_stream(handle, at.stream), at.op, "cusolverDnSetStream"); }
+  void follow(int device, Stream stream, const char* op);
   int64_t size() const { return bytes_of_type(type); }
   int64_t real_size() const { return bytes_of_type(real); }
 };

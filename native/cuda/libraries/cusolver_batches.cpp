@@ -131,13 +131,13 @@ class Batch final : public LibraryCall {
   }
 
   void run(const LibrarySite& at) override {
-    s_.follow(at);
+    s_.follow(at.device, at.stream, at.op);
     for (int64_t first = 0; first < batch_; first += most_)
       (this->*run_)({at, first, std::min(most_, batch_ - first)});
   }
 
  private:
-  const Solver s_;
+  Solver s_;
   Batches& l_;
   Newer* newer_ = nullptr;
   const int64_t m_, n_, batch_;

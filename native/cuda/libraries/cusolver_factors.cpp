@@ -51,7 +51,7 @@ class Factors final : public LibraryCall {
   }
 
   void run(const LibrarySite& at) override {
-    s_.follow(at);
+    s_.follow(at.device, at.stream, at.op);
     for (int64_t b = 0; b < batch_; ++b) (this->*way_->run)({at, b});
   }
 
@@ -62,7 +62,7 @@ class Factors final : public LibraryCall {
     void (Factors::*run)(const Matrix& x);
   };
   static const Way kWays[6];
-  const Solver s_;
+  Solver s_;
   const Way* way_;
   Newer* newer_ = nullptr;
   const int64_t m_, n_, k_, batch_;

@@ -17,7 +17,8 @@ class TensorType(type):
     def __new__(cls, name, dtype, device="cpu"):
         module = "torch" if device == "cpu" else f"torch.{device}"
         kind = super().__new__(cls, name, (), {"__module__": module})
-        kind.dtype, kind.layout, kind.is_cuda, kind.is_sparse = dtype, _C.strided, device == "cuda", device == "sparse"
+        kind.dtype, kind.layout = dtype, _C.strided
+        kind.is_cuda, kind.is_sparse = device.startswith("cuda"), device.endswith("sparse")
         kind.__doc__ = f"Tensors of dtype {dtype} on device {device}."
         return kind
 
@@ -42,4 +43,5 @@ class TensorType(type):
 TYPES = {name: TensorType(name, dtype) for dtype, name in TYPE_NAMES.items() if not name.startswith("UInt")}
 CUDA_TYPES = {name: TensorType(name, kind.dtype, "cuda") for name, kind in TYPES.items()}
 SPARSE_TYPES = {name: TensorType(name, kind.dtype, "sparse") for name, kind in TYPES.items()}  # nothing is one
+CUDA_SPARSE_TYPES = {name: TensorType(name, kind.dtype, "cuda.sparse") for name, kind in TYPES.items()}
 globals().update(TYPES)

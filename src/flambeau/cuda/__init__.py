@@ -12,6 +12,8 @@ from .._absent.streams import AcceleratorError as AcceleratorError
 from .._shown import shown
 from .._tensor.storage import CUDA_TYPES as CUDA_STORAGES
 from .._tensor.types import CUDA_TYPES
+from . import _memory_viz as _memory_viz
+from . import _sanitizer as _sanitizer
 from . import comm as comm
 from . import gds as gds
 from . import graphs as graphs
@@ -21,6 +23,7 @@ from . import memory as memory
 from . import nvtx as nvtx
 from . import profiler as profiler
 from . import random as random
+from . import sparse as sparse
 from . import streams as streams
 from . import tunable as tunable
 from ._devices import CudaError as CudaError
@@ -57,6 +60,8 @@ from ._graphs import is_current_stream_capturing as is_current_stream_capturing
 from ._history import _dump_snapshot as _dump_snapshot
 from ._history import _record_memory_history as _record_memory_history
 from ._history import _snapshot as _snapshot
+from ._kernel import _compile_kernel as _compile_kernel
+from ._kernel import _sleep as _sleep
 from ._memory import CUDAPluggableAllocator as CUDAPluggableAllocator
 from ._memory import MemPool as MemPool
 from ._memory import caching_allocator_alloc as caching_allocator_alloc

@@ -53,6 +53,12 @@ def _digest(image):
     return hashlib.sha256(image).digest()
 
 
+@cache
+def loaded(device, image, function, shared=0):
+    """The handle of a kernel for `_C._cuda.launch`; shared: how much shared memory it may be launched with."""
+    return _C._cuda.load_kernel(device, _digest(image), image, function, shared)
+
+
 def _argument(value):
     if isinstance(value, tuple) and value:
         if value[0] == "tensor":

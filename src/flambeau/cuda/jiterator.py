@@ -6,7 +6,7 @@ import struct
 from .. import _C
 from .._shown import shown
 from ..ops.kinds import OPS
-from ._plans import _digest, arch_of
+from ._plans import arch_of, loaded
 
 _MOST = 8
 
@@ -54,8 +54,8 @@ class _JitFunction:
             image = made.custom(self._code, tuple(str(t.dtype).rpartition(".")[2] for t in spread), own, len(numbers),
                                 self._results, max(len(shape), 1), arch_of(device.index))
             given = [x for t in spread for x in (t, made.layout_of(shape, t.stride()))]
-            _C._cuda.launch(self.__name__, device.index, (_digest(image), image, "kernel"), made.grid(shape),
-                            (made.THREADS, 1, 1), struct.pack("<q", results[0].numel()), *results, *given,
+            _C._cuda.launch(self.__name__, device.index, loaded(device.index, image, "kernel"), made.grid(shape),
+                            (made.THREADS, 1, 1), 0, struct.pack("<q", results[0].numel()), *results, *given,
                             *(_bytes(numbers[name], dtype) for name in self._order))
         return results[0] if self._results == 1 else tuple(results)
 

@@ -94,6 +94,11 @@ class FakeLibrary:
     def left(self):
         return self.library.fake_left()
 
+    def shared(self):
+        """How often streams shared memory that the library works in."""
+        self.library.fake_shared.restype = ctypes.c_long
+        return self.library.fake_shared()
+
     def alive(self):
         """How many descriptors there are."""
         return self.library.fake_alive()

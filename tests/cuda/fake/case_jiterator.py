@@ -63,7 +63,9 @@ def test_storages_of_the_device():
 def test_what_cannot_be_had_says_what_to_do():
     assert not cuda.tunable.is_enabled() and cuda.tunable.enable(False) is None and cuda.cudaStatus.SUCCESS == 0
     for call, words in ((cuda.tunable.enable, "cuBLASLt"), (lambda: cuda.gds.GdsFile("a", 0), "pinned memory"),
-                        (lambda: cuda.green_contexts.GreenContext(), "cuda.Stream")):
+                        (lambda: cuda.green_contexts.GreenContext(), "cuda.Stream"),
+                        (lambda: cuda._memory_viz.trace_plot({}), "pytorch.org/memory_viz"),
+                        (cuda._sanitizer.enable_cuda_sanitizer, "compute-sanitizer")):
         with pytest.raises(NotImplementedError, match=words):
             call()
     assert issubclass(cuda.DeferredCudaCallError, Exception)

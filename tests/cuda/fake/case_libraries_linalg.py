@@ -4,6 +4,7 @@ import pytest
 
 import flambeau as fb
 from flambeau import _C, linalg
+from flambeau.cuda.kernels import factors
 
 from . import FakeLibrary, numbers
 from .numbers import matrices
@@ -154,6 +155,31 @@ def test_ldl_of_hermitian_matrices_is_the_cpu_s(dtype, shape):
     assert SOLVER.calls() == before
 
 
+@pytest.mark.parametrize("shape", ((3, 20, 20), (2, 3, 2, 2), (2, 7, 7)), ids=str)
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.complex64, fb.complex128), ids=str)
+def test_ldl_of_a_batch_is_the_cpu_s(dtype, shape):
+    """Symmetric matrices, all at once by a kernel of our own; one alone goes to the library."""
+    a = matrices(*shape, dtype=dtype)
+    a, before = a + a.mT, SOLVER.calls()
+    for diagonal in (a.diagonal(0, -2, -1), fb.zeros(shape[:-1], dtype=dtype)):  # 0: pairs of rows
+        near = fb.diagonal_scatter(a, diagonal, 0, -2, -1)
+        found, expected = linalg.ldl_factor(near.cuda()), linalg.ldl_factor(near)
+        assert fb.equal(found.pivots.cpu(), expected.pivots) and numbers.same(found.LD, expected.LD, 1e-3)
+        b = matrices(*shape[:-1], 3, dtype=dtype)
+        assert numbers.same(near @ linalg.ldl_solve(*found, b.cuda()).cpu(), b, 2e-3)
+    assert SOLVER.calls() == before
+    one = (0,) * (len(shape) - 2)
+    assert numbers.same(linalg.ldl_factor(near[one].cuda()).LD, expected.LD[one], 1e-3)
+    assert SOLVER.calls() > before
+
+
+def test_ldl_needs_no_library(monkeypatch):
+    monkeypatch.setattr(factors, "present", lambda call, name: False)
+    a = matrices(4, 4)
+    a, before = a + a.mT, SOLVER.calls()
+    assert numbers.same(linalg.ldl_factor(a.cuda()).LD, linalg.ldl_factor(a).LD, 1e-8) and SOLVER.calls() == before
+
+
 def test_hermitian_matrices_without_a_pivot():
     a = fb.stack([fb.eye(3), fb.tensor([[1.0, 0, 0], [0, 0, 0], [0, 0, 2]]), fb.zeros(3, 3)]).to(fb.complex64)
     for found, expected in zip(linalg.ldl_factor_ex(a.cuda(), hermitian=True),
@@ -228,3 +254,37 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     _C._cuda.forget_plans()
     with pytest.raises(NotImplementedError, match="pip install nvidia-cusolver-cu12"):
         linalg.cholesky(fb.eye(2).cuda())
+
+
+def test_streams_work_in_memory_of_their_own(fake):
+    """Each stream's calls, also before those of another are over, and after memory has gone back."""
+    a = matrices(3, 6, 6).cuda() + 6 * fb.eye(6, device="cuda")
+    b = matrices(3, 6, 2).cuda()
+    systems = ((a[0], b[0]), (a, b))
+    wanted = [linalg.solve(x.cpu(), y.cpu()) for x, y in systems]
+    linalg.solve(a[0], b[0])
+    fb.cuda.synchronize()
+    before, shared = BLAS.calls("set_workspace"), (BLAS.shared(), SOLVER.shared())
+    streams, found = [fb.cuda.Stream() for _ in range(4)], []
+    fake.delay(True)
+    for _ in range(2):
+        for s in streams:
+            with fb.cuda.stream(s):
+                found.append([linalg.solve_ex(x, y, check_errors=False)[0] for x, y in systems])
+    assert BLAS.calls("set_workspace") - before >= 16
+    fb.cuda.synchronize()
+    assert (BLAS.shared(), SOLVER.shared()) == shared
+    assert all(numbers.same(x, w, 1e-4) for each in found for x, w in zip(each, wanted, strict=True))
+
+
+def test_no_handle_is_made_while_work_is_recorded():
+    """That would ask the driver for memory, which ends a recording."""
+    a, b = matrices(5, 5).cuda() + 5 * fb.eye(5, device="cuda"), matrices(5, 2).cuda()
+    wanted = linalg.solve_ex(a, b, check_errors=False)[0]
+    before, g = (SOLVER.calls("create"), BLAS.calls("create")), fb.cuda.CUDAGraph()
+    with fb.cuda.graph(g):
+        found = linalg.solve_ex(a, b, check_errors=False)[0]
+    assert (SOLVER.calls("create"), BLAS.calls("create")) == before
+    found.zero_()
+    g.replay()
+    assert numbers.same(found, wanted.cpu(), 1e-5)

@@ -1,6 +1,8 @@
 """Memory and streams in the order that a device keeps: recordings of several streams, pinned memory beside a recording,
 offsets beyond 31 bits, plans that sizes and numbers tell apart."""
 
+import random
+
 import pytest
 
 import flambeau as fb
@@ -85,6 +87,74 @@ def test_pinned_memory_is_kept_while_another_stream_is_recorded(fake):
     again = fb.full((1000,), 5.0).pin_memory()  # must not be the memory that is still to be read
     copying.synchronize()
     assert x.tolist() == [1] * 1000 and again.tolist() == [5] * 1000
+
+
+# --- backward passes --------------------------------------------------------------------------------------------------
+
+def test_nodes_run_on_the_streams_of_their_operations(fake):
+    """Their saved tensors are free for the next operation of that stream as soon as the pass has used them."""
+    side, x = cuda.Stream(), fb.ones(1000, device="cuda").requires_grad_()
+    y = x * x
+    cuda.synchronize()
+    side.wait_stream(cuda.current_stream())
+    with cuda.stream(side):
+        z = y * y
+        seen = []
+        z.register_hook(lambda g: seen.append(cuda.current_stream()))
+    y.register_hook(lambda g: seen.append(cuda.current_stream()))
+    cuda.current_stream().wait_stream(side)
+    cuda.synchronize()
+    fake.delay(True)
+    z.backward(fb.ones(1000, device="cuda"))
+    assert seen == [side, cuda.default_stream()] and cuda.current_stream() == cuda.default_stream()
+    del z
+    with cuda.stream(side):  # before any of the pass has run: none of this may get memory that it still reads
+        others = [fb.full((1000,), 7.0, device="cuda") for _ in range(8)]
+    while fake.advance(side):
+        pass
+    cuda.synchronize()
+    assert x.grad.tolist() == [4] * 1000 and all(o.cpu().eq(7).all() for o in others)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_branches_on_streams_of_their_own(fake, seed):
+    """Work is done in any order that streams and events allow; gradients meet where branches do, and at the caller."""
+    chance = random.Random(seed)
+    streams, home = [cuda.Stream() for _ in range(3)], cuda.Stream()
+    x, w = (fb.full((100,), v, device="cuda").requires_grad_() for v in (2.0, 3.0))
+    cuda.synchronize()
+    fake.delay(True)
+    with cuda.stream(home):
+        for _ in range(3):
+            x.grad = w.grad = None
+            y, branches = x * w, []
+            for s in streams:
+                s.wait_stream(home)
+                with cuda.stream(s):
+                    branches.append(y * y * w)
+                home.wait_stream(s)
+            total = branches[0] + branches[1] + branches[2]
+            del branches
+            (dy,) = fb.autograd.grad(total, y, fb.ones(100, device="cuda"), retain_graph=True)
+            total.backward(fb.ones(100, device="cuda"))
+            del total, y
+            for _ in range(60):
+                fake.advance(chance.choice([*streams, home, cuda.default_stream()]))
+            found = [t.clone() for t in (dy, x.grad, w.grad)]  # no waiting: the caller's stream follows the pass
+    cuda.synchronize()
+    # total = 3 (x w)^2 w: its derivatives by x w, x and w
+    assert [t.cpu().unique().tolist() for t in found] == [[108], [324], [324]]
+
+
+def test_a_recorded_pass_over_nodes_from_outside_stays_in_the_recording():
+    x = fb.full((10,), 3.0, device="cuda").requires_grad_()
+    y, one = x * x, fb.ones(10, device="cuda")
+    fb.autograd.grad(y, x, one, retain_graph=True)
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        (dx,) = fb.autograd.grad(y, x, one)
+    g.replay()
+    assert dx.tolist() == [6] * 10
 
 
 # --- offsets and numbers ----------------------------------------------------------------------------------------------

@@ -173,3 +173,23 @@ def test_threads_share_plans(fresh):
     for t in threads:
         t.join()
     assert not wrong and len(fresh.asked) <= 8
+
+
+@pytest.mark.usefixtures("own_kernels")
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.float16, fb.bfloat16, fb.int64, fb.complex64), ids=str)
+def test_the_short_way_and_the_general_one_have_the_same_plans(dtype):
+    """A call with out= goes the general way: it finds the plan of the short one, and gives the same numbers."""
+    x, y = (fb.arange(1, 9).to(dtype).cuda() for _ in range(2))
+    mask = x.cpu().abs().gt(4).cuda()
+    real = not dtype.is_complex
+    calls = [(fb.add, x, y), (fb.add, x, 2), (fb.mul, x, y), (fb.eq, x, y), (fb.abs, x), (fb.where, mask, x, y),
+             *([(fb.lt, x, y), (fb.clamp, x, 2, 5), (fb.pow, x, y)] if real else []),
+             *([(fb.exp, x), (fb.addcmul, x, y, y), (fb.lerp, x, y, 0.5)] if dtype.is_floating_point else [])]
+    for f, *args in calls:
+        short = f(*args)
+        made = counts()["made"]
+        out = fb.empty_like(short)
+        assert f(*args, out=out) is out and fb.equal(out.cpu(), short.cpu()), f
+        assert counts()["made"] == made, f
+        same = tuple(a.cpu() if isinstance(a, fb.Tensor) else a for a in args)
+        assert fb.allclose(short.cpu().to(fb.complex128), f(*same).to(fb.complex128), 1e-2), f

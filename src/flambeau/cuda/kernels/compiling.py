@@ -23,10 +23,10 @@ def folder():
     return Path(cache_home).expanduser() / "flambeau" / "kernels"
 
 
-def key(source, arch):
-    """What an image depends on: the text, the architecture, NVRTC's version and our own."""
+def key(source, arch, options=()):
+    """What an image depends on: the text, the architecture, options, NVRTC's version and our own."""
     made_by = (arch, getattr(builders[arch], "version", None)) if arch in builders else nvrtc.version()
-    return hashlib.sha256(repr((source, arch, made_by, __version__)).encode()).hexdigest()
+    return hashlib.sha256(repr((source, arch, made_by, __version__, *options)).encode()).hexdigest()
 
 
 def _read(path):
@@ -54,12 +54,17 @@ def _write(path, image):
             raise
 
 
+def build(source, arch, name="", options=()):
+    """The image, made anew."""
+    return builders[arch](source, name) if arch in builders else nvrtc.build(source, arch, name, options)
+
+
 @cache
-def compile(source, arch, name=""):
+def compile(source, arch, name="", options=()):
     """The image of CUDA C++ text for an architecture ("sm_90"); `name` is the operator that an error names."""
-    path = folder() / f"{key(source, arch)}.{arch}"
+    path = folder() / f"{key(source, arch, options)}.{arch}"
     image = _read(path)
     if image is None:
-        image = builders[arch](source, name) if arch in builders else nvrtc.build(source, arch, name)
+        image = build(source, arch, name, options)
         _write(path, image)
     return image

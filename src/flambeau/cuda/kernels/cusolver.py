@@ -12,7 +12,7 @@ from .products import expanded
 
 _TYPES = ("float32", "float64", "complex64", "complex128")
 #: the largest matrices of which several are decomposed by one call
-_SMALL = 512
+SMALL = 512
 
 
 def begin(call, library):
@@ -111,7 +111,7 @@ def addresses(build, given, a, count=None):
 
 def at_once(call, a, library="cusolver"):
     """Whether a batch is given to the library as one."""
-    return batch_of(a) > 1 and max(a.shape[-2:]) <= _SMALL and present(call, library)
+    return batch_of(a) > 1 and max(a.shape[-2:]) <= SMALL and present(call, library)
 
 
 def _cholesky(call):

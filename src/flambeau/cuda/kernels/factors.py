@@ -1,9 +1,9 @@
-"""LDL and the eigenvalues of any square matrix by cuSOLVER, matrix by matrix and by columns; LDL of complex Hermitian
-matrices, which it has not got, by kernels of our own."""
+"""LDL and the eigenvalues of any square matrix by cuSOLVER, matrix by matrix and by columns; LDL of whole batches, and
+of complex Hermitian matrices, which it has not got, by kernels of our own."""
 
-from .cusolver import Infinite, batch_of, begin, check, columns, take, zero
+from .cusolver import SMALL, Infinite, batch_of, begin, check, columns, take, zero
 from .launches import Build, Parameter, nothing, numel, sizes
-from .libraries import NULL, run
+from .libraries import NULL, present, run
 from .products import expanded
 
 
@@ -18,21 +18,27 @@ def _numbers(build, like):
 
 # --- LDL -------------------------------------------------------------------------------------------------------------
 
-def _own(info, hermitian):
-    """Whether a kernel of our own factors such matrices."""
-    return hermitian and info.dtype.startswith("complex")
+def _own(call, info, hermitian):
+    """Whether a kernel of our own factors such matrices, all at once: the library takes one after the other."""
+    several = batch_of(info) > 1 and info.shape[-1] <= SMALL
+    return (hermitian and info.dtype.startswith("complex")) or several or not present(call, "cusolver")
+
+
+def _form(build, info, hermitian):
+    return f"{'Hermitian' if hermitian else 'Symmetric'}<{build.type(info)}>"
 
 
 def _ldl(call):
     a, hermitian, check_errors = call.args
     out, pivots, info = call.results
-    build = Build(call) if _own(a, hermitian) else begin(call, "cusolver")
+    own = _own(call, a, hermitian)
+    build = Build(call) if own else begin(call, "cusolver")
     if not numel(a):
         zero(build, info)
         return build.plan()
     given, failed = columns(build, a), build.output("info", info)
-    if _own(a, hermitian):
-        _factor_hermitian(build, a, given, build.output("pivots", pivots), failed)
+    if own:
+        _factor(build, a, hermitian, given, build.output("pivots", pivots), failed)
     else:
         _call(build, "sytrf", (given, build.output("pivots", pivots), failed), a, n=a.shape[-1])
     take(build, out, given, "column <= row")
@@ -41,28 +47,29 @@ def _ldl(call):
     return build.plan()
 
 
-def _factor_hermitian(build, a, given, pivots, info):
+def _factor(build, a, hermitian, given, pivots, info):
     """A block for each matrix."""
     kind, n = build.type(a), a.shape[-1]
-    build.run("  factor_hermitian(a + blockIdx.x * n * n, n, pivots + blockIdx.x * n, info + blockIdx.x,\n"
-              "                   room + blockIdx.x * 2 * n);\n",
+    build.run(f"  factor_ldl<{_form(build, a, hermitian)}>(a + blockIdx.x * n * n, n, pivots + blockIdx.x * n,\n"
+              "      info + blockIdx.x, room + blockIdx.x * 2 * n);\n",
               [Parameter(f"{kind}* a", given.value), pivots, info,
                build.room("room", kind, batch_of(a) * 2 * n, build.size(a)), *sizes(n=n)],
-              batch_of(a), 256, ("hermitian.cuh",))
+              batch_of(a), 256, ("ldl.cuh",))
 
 
 def _ldl_solve(call):
     factors, pivots, b, hermitian = call.args
     out = call.results[0]
-    build = Build(call) if _own(factors, hermitian) else begin(call, "cusolver")
+    own = _own(call, out, hermitian)
+    build = Build(call) if own else begin(call, "cusolver")
     if not numel(out):
         return nothing()
     n, batch = out.shape[-2], out.shape[:-2]
     wide = expanded(factors, (*batch, n, n))
     each = build.packed("pivots", expanded(pivots, (*batch, n)))
     given = columns(build, expanded(b, out.shape))
-    if _own(factors, hermitian):
-        _solve_hermitian(build, wide, columns(build, wide), each, given, out)
+    if own:
+        _solve(build, wide, hermitian, columns(build, wide), each, given, out)
     else:
         order = build.room("order", "int64_t", batch_of(out) * n, 8)
         build.copy(order.value, each.value, batch_of(out) * n, "int64_t", build.type(pivots))
@@ -71,14 +78,14 @@ def _ldl_solve(call):
     return build.plan()
 
 
-def _solve_hermitian(build, factors, given, pivots, b, out):
+def _solve(build, factors, hermitian, given, pivots, b, out):
     """A warp for each column of B."""
-    kind, real = build.type(factors), {"complex64": "float", "complex128": "double"}[factors.dtype]
+    kind = build.type(factors)
     build.run(f"""  const int64_t matrix = blockIdx.x / width;
-  const HermitianColumn<{real}> column = {{a + matrix * n * n, b + blockIdx.x * n, n}};
+  const LdlColumn<{_form(build, factors, hermitian)}> column = {{a + matrix * n * n, b + blockIdx.x * n, n}};
   column.solve(pivots + matrix * n);
 """, [Parameter(f"const {kind}* a", given.value), Parameter(f"{kind}* b", b.value), pivots,
-      *sizes(n=out.shape[-2], width=out.shape[-1])], batch_of(out) * out.shape[-1], 32, ("hermitian.cuh",))
+      *sizes(n=out.shape[-2], width=out.shape[-1])], batch_of(out) * out.shape[-1], 32, ("ldl.cuh",))
 
 
 # --- eigenvalues -----------------------------------------------------------------------------------------------------

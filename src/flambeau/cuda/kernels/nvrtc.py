@@ -58,8 +58,10 @@ def build(source, arch, name="", options=(), ptx=False):
     nvrtc, program = library(), ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"flambeau.cu", 0, None, None)
     try:
-        flags = [f"--gpu-architecture={arch.replace('sm_', 'compute_') if ptx else arch}", "--std=c++17",
+        flags = [f"--gpu-architecture={arch.replace('sm_', 'compute_') if ptx else arch}",
                  "--device-as-default-execution-space", *options]
+        if not any(option.lstrip("-").startswith("std") for option in options):
+            flags.append("--std=c++17")
         array = (ctypes.c_char_p * len(flags))(*map(str.encode, flags))
         status = nvrtc.nvrtcCompileProgram(program, len(flags), array)
         if status:

@@ -5,15 +5,39 @@
 namespace {
 
 struct Handle {
-  void* stream = nullptr;
+  void *stream = nullptr, *workspace = nullptr;
+  size_t room = 0;
 };
+
+// Who works in which memory: streams that are at work at the same time must not share any.
+struct Busy {
+  void* stream = nullptr;
+  long calls = 0;
+};
+std::map<void*, Busy>& busy() {
+  static auto* all = new std::map<void*, Busy>;
+  return *all;
+}
+long shared = 0;
+
+int submit_in_workspace(Handle* h, std::function<void()> work) {
+  if (!h->workspace || !valid(h->workspace, h->room)) return 14;
+  Busy& b = busy()[h->workspace];
+  if (b.calls && b.stream != h->stream) ++shared;
+  b.stream = h->stream;
+  ++b.calls;
+  return submit(h->stream, [work = std::move(work), place = h->workspace] {
+    work();
+    --busy()[place].calls;
+  });
+}
 int solve(Handle* h, int type, int side, int uplo, int transposed, int unit, int64_t m, int64_t n, const void* alpha,
           const void* a, int64_t lda, void* b, int64_t ldb) {
   const int64_t order = side ? n : m;
   if (transposed || lda < order || ldb < m || load(type, alpha, 0) != Number(1) ||
       !valid(a, size_t(lda * order) * bytes_of(type)) || !valid(b, size_t(ldb * n) * bytes_of(type)))
     return 7;
-  return submit(h->stream, [=] {
+  return submit_in_workspace(h, [=] {
     char s = side ? 'R' : 'L', u = uplo ? 'U' : 'L', t = 'N', d = unit ? 'U' : 'N';
     int rows = int(m), columns = int(n), step = int(lda), other = int(ldb);
     double one[2] = {0, 0};
@@ -28,7 +52,7 @@ int solve_all(Handle* h, int type, int side, int uplo, int transposed, int unit,
   if (transposed || size_t(lda) < order || ldb < m || load(type, alpha, 0) != Number(1) ||
       !valid(a, size_t(batch) * 8) || !valid(b, size_t(batch) * 8))
     return 7;
-  return submit(h->stream, [=] {
+  return submit_in_workspace(h, [=] {
     char s = side ? 'R' : 'L', u = uplo ? 'U' : 'L', t = 'N', d = unit ? 'U' : 'N';
     int rows = m, columns = n, step = lda, other = ldb;
     double one[2] = {0, 0};
@@ -56,7 +80,7 @@ int factor_all(Handle* h, int type, int n, void* const* matrices, int lda, int* 
   if (lda < n || !valid(matrices, size_t(batch) * 8) || !valid(info, size_t(batch) * 4) ||
       (pivots && !valid(pivots, size_t(batch) * size_t(n) * 4)))
     return 7;
-  return submit(h->stream, [=] {
+  return submit_in_workspace(h, [=] {
     int order = n, step = lda;
     for (int k = 0; k < batch; ++k)
       if (!valid(matrices[k], size_t(lda) * size_t(n) * bytes_of(type))) info[k] = -3;
@@ -69,7 +93,7 @@ int reflect_all(Handle* h, int type, int m, int n, void* const* matrices, int ld
   const size_t size = bytes_of(type), few = size_t(m < n ? m : n);
   if (lda < m || !bad || !valid(matrices, size_t(batch) * 8) || !valid(factors, size_t(batch) * 8)) return 7;
   *bad = 0;
-  return submit(h->stream, [=] {
+  return submit_in_workspace(h, [=] {
     int rows = m, columns = n, step = lda, length = 64 * (m + n), info = 0;
     std::vector<char> work(size_t(length) * 16);
     for (int k = 0; k < batch; ++k)
@@ -105,7 +129,7 @@ API int cublasGemmGroupedBatchedEx_64(Handle* h, const int* ta, const int* tb, c
       return 7;
     all.push_back({ta[g] != 0, tb[g] != 0, m[g], n[g], k[g], lda[g], ldb[g], ldc[g]});
   }
-  return submit(h->stream, [=] {
+  return submit_in_workspace(h, [=] {
     const size_t size = bytes_of(a_type);
     for (size_t g = 0; g < all.size(); ++g) {
       const Product& p = all[g];
@@ -129,7 +153,19 @@ API int cublasGemmGroupedBatchedEx_64(Handle* h, const int* ta, const int* tb, c
 #endif
 
 API int cublasCreate_v2(Handle** h) { ENTER("create"); *h = new Handle; return 0; }
-API int cublasSetStream_v2(Handle* h, void* s) { ENTER("set_stream"); h->stream = s; return 0; }
+API int cublasSetStream_v2(Handle* h, void* s) {
+  ENTER("set_stream");
+  h->stream = s;
+  h->workspace = nullptr;  // back to memory of its own, which all streams share
+  return 0;
+}
+API int cublasSetWorkspace_v2(Handle* h, void* p, size_t bytes) {
+  ENTER("set_workspace");
+  h->workspace = p;
+  h->room = bytes;
+  return valid(p, bytes) && reinterpret_cast<uintptr_t>(p) % 256 == 0 ? 0 : 7;
+}
+API long fake_shared() { return shared; }  // calls that worked in memory of another stream at the same time
 API const char* cublasGetStatusName(int s) {
   return s == 7 ? "CUBLAS_STATUS_INVALID_VALUE" : s == 13 ? "CUBLAS_STATUS_EXECUTION_FAILED" : "CUBLAS_STATUS_?";
 }

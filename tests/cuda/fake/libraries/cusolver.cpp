@@ -11,7 +11,9 @@ enum { kInvalid = 3 };
 constexpr size_t kRoom = 256, kHostRoom = 64;
 struct Handle {
   void* stream = nullptr;
+  std::set<void*> streams;  // all that it has followed
 };
+long shared = 0;
 struct Settings {};
 struct Turns {};
 struct SvdTurns {};
@@ -35,7 +37,13 @@ bool rooms(const void* device, size_t n, const void* host, size_t m) {
 
 API void fake_unconverged(int info) { unconverged() = info; }
 API int cusolverDnCreate(Handle** h) { ENTER("create"); *h = new Handle; return 0; }
-API int cusolverDnSetStream(Handle* h, void* s) { ENTER("set_stream"); h->stream = s; return 0; }
+API int cusolverDnSetStream(Handle* h, void* s) {
+  ENTER("set_stream");
+  if (h->streams.insert(s).second && h->streams.size() > 1) ++shared;
+  h->stream = s;
+  return 0;
+}
+API long fake_shared() { return shared; }  // how often a handle, which has memory of its own, changed to a new stream
 API int cusolverDnCreateParams(Settings** s) { ENTER("settings"); *s = new Settings; return 0; }
 API int cusolverDnCreateSyevjInfo(Turns** t) { ENTER("settings"); *t = make(new Turns); return 0; }
 API int cusolverDnCreateGesvdjInfo(SvdTurns** t) { ENTER("settings"); *t = make(new SvdTurns); return 0; }
