@@ -118,35 +118,6 @@ struct Worker {
     }
   }
 
-  // Row by row, where the loop reads and writes all of them where they are (reads_rows).
-  void run_direct(int64_t begin, int64_t end) {
-    const Space& s = p.space;
-    char* ptr[kMaxOperands];
-    int64_t stride[kMaxOperands], index[kMaxDims], rest = begin;
-    for (int k = 0; k < p.count; ++k) {
-      const Operand& o = p.operand[k];
-      ptr[k] = o.absent ? nullptr : k > 0 && o.constant ? const_cast<char*>(o.number) : o.data;
-      stride[k] = o.absent || o.constant || s.stride[k][0] == 0 ? 0 : o.loop_item;
-    }
-    for (int d = 0; d < s.ndim; rest /= s.size[d++]) {
-      index[d] = rest % s.size[d];
-      for (int k = 0; k < p.count; ++k) ptr[k] += index[d] * step(k, d);
-    }
-    for (int64_t at = begin; at < end;) {
-      const int64_t n = std::min(end - at, s.size[0] - index[0]);
-      p.loop(ptr, stride, n, p.scalars);
-      at += n;
-      index[0] += n;
-      for (int k = 0; k < p.count; ++k) ptr[k] += n * step(k, 0);
-      for (int d = 0; d + 1 < s.ndim && index[d] == s.size[d]; ++d) {
-        for (int k = 0; k < p.count; ++k) ptr[k] += step(k, d + 1) - index[d] * step(k, d);
-        index[d] = 0;
-        ++index[d + 1];
-      }
-    }
-  }
-  int64_t step(int k, int d) const { return p.operand[k].constant || p.operand[k].absent ? 0 : p.space.stride[k][d]; }
-
   // Row by row along the inner dimension: contiguous rows are read and written where they are.
   // long because: one loop, whose pointers and scratch blocks all its steps share
   void run_rows(int64_t begin, int64_t end) {
@@ -212,19 +183,18 @@ bool reads_rows(const Plan& p) {
     const Operand& o = p.operand[k];
     const int64_t step = p.space.stride[k][0];
     const bool number = o.constant || (k > 0 && step == 0 && !o.cast.steps);
-    if (!o.absent && (number ? !p.broadcasts : o.cast.steps || step != o.item)) return false;
+    if (!o.absent && !(number && p.broadcasts) && (o.cast.steps || step != o.item)) return false;
   }
   return true;
 }
 
 void execute(const Plan& p, int64_t numel, int weight) {
   const int64_t row = p.space.ndim > 1 ? p.space.size[0] : 0;
-  const bool direct = row && reads_rows(p);
-  const bool rows = row >= kLongRow || (row >= kShortRow && !joins_rows(p)) || (direct && numel <= kFewRows * row);
+  const bool rows = row >= kLongRow || (row >= kShortRow && !joins_rows(p)) ||
+                    (row && numel <= kFewRows * row && reads_rows(p));
   parallel_for(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
     Worker worker(p);
-    if (rows && direct) worker.run_direct(begin, end);
-    else if (rows) worker.run_rows(begin, end);
+    if (rows) worker.run_rows(begin, end);
     else worker.run_blocks(begin, end);
   });
 }

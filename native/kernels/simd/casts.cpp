@@ -14,7 +14,6 @@ template <auto vector, class To, class From> void in_vectors(To* to, const From*
 #ifdef __F16C__
   constexpr int width = Float16::width;
   int64_t i = 0;
-#pragma GCC unroll 4
   for (; i + width <= n; i += width) vector(to + i, from + i);
   if (i == n) return;
   From last[width] = {};
