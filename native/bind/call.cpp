@@ -23,7 +23,8 @@ PyObject* results_object(OpObject& op, Call& c) {
   }
   PyObject* r = PyTuple_New(n);
   if (!r) return nullptr;
-  for (int k = 0; k < n; ++k) PyTuple_SET_ITEM(r, k, py((k ? c.more[k - 1] : c.out1).detach()));
+  for (int k = 0; k < n; ++k)
+    PyTuple_SET_ITEM(r, k, is_wanted(c, k) ? py((k ? c.more[k - 1] : c.out1).detach()) : Py_NewRef(Py_None));
   return r;
 }
 

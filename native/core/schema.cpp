@@ -98,7 +98,8 @@ Arg read_arg(Reader& r) {
       if (!r.eat("]")) r.error("]");
     }
     if (arg.type == Type::Tensor) arg.type = optional_item ? Type::OptionalTensors : Type::Tensors;
-    else if (arg.type == Type::Int || arg.type == Type::Bool) arg.type = Type::Ints;
+    else if (arg.type == Type::Int) arg.type = Type::Ints;
+    else if (arg.type == Type::Bool) arg.type = Type::Bools;
     else if (arg.type == Type::Float) arg.type = Type::Floats;
     else r.error("a list of Tensor, int, bool or float");
     arg.optional = r.eat("?");

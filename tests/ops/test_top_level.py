@@ -91,3 +91,34 @@ def test_norms_and_others():
 def test_copies_of_names_in_functional():
     for name in ("conv_tbc", "pdist", "native_channel_shuffle"):
         assert getattr(F, name) is getattr(flambeau, name)
+
+
+@pytest.mark.parametrize("number, reduction", [(0, "none"), (1, "mean"), (2, "sum")])
+def test_losses_of_aten(number, reduction):
+    aten = flambeau.ops.aten
+    a, b, c = (flambeau.randn(4, 3, dtype=f64) for _ in range(3))
+    signs, labels = flambeau.tensor([1.0, -1.0, 1.0], dtype=f64).expand(4, 3), flambeau.tensor([2, 0, 1, 1])
+    for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
+        same(getattr(aten, name)(a, b, number), getattr(F, name)(a, b, reduction=reduction))
+    same(aten.soft_margin_loss.default(a, signs, number), F.soft_margin_loss(a, signs, reduction=reduction))
+    same(aten.binary_cross_entropy.default(a.sigmoid(), b.sigmoid(), c.exp(), number),
+         F.binary_cross_entropy(a.sigmoid(), b.sigmoid(), c.exp(), reduction=reduction))
+    same(aten.nll_loss.default(a, labels, None, number, 1), F.nll_loss(a, labels, ignore_index=1, reduction=reduction))
+    same(aten.multi_margin_loss.default(a, labels, 1, 0.5, None, number),
+         F.multi_margin_loss(a, labels, margin=0.5, reduction=reduction))
+    same(aten.multilabel_margin_loss.default(a, labels[:3].expand(4, 3).contiguous(), number),
+         F.multilabel_margin_loss(a, labels[:3].expand(4, 3).contiguous(), reduction=reduction))
+    probabilities, lengths = flambeau.randn(5, 2, 4, dtype=f64).log_softmax(-1), flambeau.tensor([5, 4])
+    same(aten.ctc_loss.Tensor(probabilities, flambeau.tensor([[1, 2], [3, 1]]), lengths, flambeau.tensor([2, 1]), 0, number),
+         F.ctc_loss(probabilities, flambeau.tensor([[1, 2], [3, 1]]), lengths, flambeau.tensor([2, 1]),
+                    reduction=reduction))
+
+
+def test_aten_takes_its_own_forms():
+    aten = flambeau.ops.aten
+    weight, x = flambeau.randn(5, 3), flambeau.randn(2, 3, 4, 4)
+    assert flambeau.equal(aten.embedding.default(weight, flambeau.tensor([4, 0])), weight[[4, 0]])
+    w, b, mean, var = (flambeau.rand(3) for _ in range(4))
+    same(aten.batch_norm.default(x, w, b, mean, var, False, 0.1, 1e-5, False), F.batch_norm(x, mean, var, w, b))
+    pooled, places = F.max_pool2d(x, 2, return_indices=True)
+    same(aten.max_unpool2d.default(pooled, places, [4, 4]), F.max_unpool2d(pooled, places, 2))

@@ -76,7 +76,7 @@ class _AtenPacket:
 
     def __init__(self, op):
         self._op = op
-        self.__name__ = op.name
+        self.__name__ = op.name.removesuffix(".flat")
 
     def __call__(self, *args, **kwargs):
         return self._op(*args, **kwargs)
@@ -154,6 +154,8 @@ class _Aten(Namespace):
         if name in _READING_PACKETS:
             return _READING_PACKETS[name]
         op = OPS.get(name)
+        if op is None or op.kind == "composite":  # its form with PyTorch's arguments, where it has another one
+            op = OPS.get(f"{name}.flat", op)
         if op is None and name.removesuffix("_") in OPS:
             op = OPS[name.removesuffix("_")].inplace_form
         if op is None:
