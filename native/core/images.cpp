@@ -377,7 +377,7 @@ bool run_on_images(Call& c) {
   const OpDef& op = *c.op;
   const Images way = op.row ? op.row->images : Images::Plain;
   if (way == Images::Copied && !c.given) return run_copying(c);
-  if ((way == Images::Read || op.kind == Kind::Reduction) && !c.given) return run_reading(c);
+  if ((way == Images::Read || op.kind == Kind::Reduction) && (!c.given || op.writes_self)) return run_reading(c);
   const Tensor* given = c.given ? last_images(*c.given) : nullptr;
   if (c.given && !given && !(op.elementwise && has_values(*c.given) && has_channels_last(*c.given))) return false;
   Lying lying;

@@ -3,7 +3,6 @@
 from .._shown import shown
 from . import activation as activation
 from . import arithmetic as arithmetic
-from . import aten_forms as aten_forms
 from . import attention as attention
 from . import comparison as comparison
 from . import compressed as compressed

@@ -1,5 +1,7 @@
 """`flambeau.ops.<namespace>.<name>`: operators by PyTorch's qualified names, those of libraries and `aten`'s own."""
 
+from importlib import import_module
+
 from .kinds import OPS
 
 _NAMESPACES = {}
@@ -153,6 +155,7 @@ class _Aten(Namespace):
     def __getattr__(self, name):
         if name in _READING_PACKETS:
             return _READING_PACKETS[name]
+        import_module("flambeau.ops.aten_forms")  # not sooner: programs seldom ask
         op = OPS.get(name)
         if op is None or op.kind == "composite":  # its form with PyTorch's arguments, where it has another one
             op = OPS.get(f"{name}.flat", op)
