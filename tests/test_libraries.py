@@ -18,7 +18,7 @@ def mapped_libraries():
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
 def test_onednn_is_the_package_s_own_copy():
-    """Installed, editable or not, it lies beside the extension, with its licence; built in place, in the build folder."""
+    """Installed, editable or not, it lies beside the extension, with its licence; in place, in the build folder."""
     extension = Path(_C.__file__).parent
     for path in map(Path, mapped_libraries()):
         if path.parent == extension:

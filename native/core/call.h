@@ -143,10 +143,10 @@ template <class T> T& Call::hand_over(T value) {
 using CallFn = void (*)(Call&);
 
 enum class Infer : uint8_t { Pure, ReadsValues };
-// What a kernel does with images that have the channels last in memory (images.h). Kept: its loops take them so, and its
-// results lie so too. Along: it works along dimensions and takes the rows [n, height, width, channels] that they are.
-// Read: it reads them with the strides that they have, and its results do not depend on those. Copied: its result is a
-// copy or a view.
+// What a kernel does with images that have the channels last in memory (images.h). Kept: its loops take them so, and
+// its results lie so too. Along: it works along dimensions and takes the rows [n, height, width, channels] that they
+// are. Read: it reads them with the strides that they have, and its results do not depend on those. Copied: its result
+// is a copy or a view.
 enum class Images : uint8_t { Plain, Kept, Along, Read, Copied };
 
 struct PrimitiveRow {

@@ -198,7 +198,8 @@ struct Lying {
   bool any_images(const Call& c, bool& own) const {
     bool any = false, all = c.op->keeps_format;
     auto look = [&](const Tensor& t) {
-      const bool lies = bool(lying_images(t)), last = !lies && t.ndim == 4 && has_values(t) && has_channels_last_order(t);
+      const bool lies = bool(lying_images(t));
+      const bool last = !lies && t.ndim == 4 && has_values(t) && has_channels_last_order(t);
       any |= lies;
       all &= last;
       return lies || last || (is_plain(t) && t.ndim == 4);

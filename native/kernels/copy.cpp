@@ -151,8 +151,8 @@ template <class U> void deal(U* to, const char* from, int64_t step, int64_t n, i
   else deal<U, 8>(to, from, step, n);
 }
 
-// Short rows of the source taken up and down, as when channels that lie last are dealt out: the inner dimensions that are
-// one run of the destination, each element of which comes from a place of its own in the source, always the same one.
+// Short rows of the source taken up and down, as when channels that lie last are dealt out: the inner dimensions that
+// are one run of the destination, each element of which comes from a place of its own in the source, always the same.
 struct Scattered {
   static constexpr int64_t kMost = 1024;
   int inner = 0;  // dimensions; 0: it is not such a copy
@@ -240,6 +240,13 @@ template <class U> void copy_narrow(const Space& s, char* dst, const char* src) 
   });
 }
 
+template <class U> void copy_bits(Space& s, char* dst, const char* src, int64_t n) {
+  if (arrange_transpose(s, sizeof(U))) return copy_transposed<U>(s, dst, src);
+  if (const Scattered scattered(s, sizeof(U)); scattered.inner) return scattered.copy<U>(s, dst, src);
+  if (s.ndim > 1 && s.size[0] <= kNarrow && s.size[1] > 4 * s.size[0]) return copy_narrow<U>(s, dst, src);
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { copy_runs<U>(s, dst, src, begin, end); });
+}
+
 void copy_converted(const Space& s, const Tensor& dst, const Tensor& src, const Cast& cast) {
   const int64_t n = dst.numel, in = src.itemsize(), out = dst.itemsize();
   const bool direct_in = s.linear(1, in), direct_out = s.linear(0, out);
@@ -318,13 +325,7 @@ void copy_on_cpu(Tensor& dst, const Tensor& src) {
   }
   LockRelease lock(dst.numel, {&dst, from});
   if (dst.dtype != from->dtype) return copy_converted(s, dst, *from, make_cast(from->dtype, dst.dtype));
-  visit_size(dst.itemsize(), [&]<class U>() {
-    if (arrange_transpose(s, sizeof(U))) return copy_transposed<U>(s, dst.data, from->data);
-    if (const Scattered scattered(s, sizeof(U)); scattered.inner) return scattered.copy<U>(s, dst.data, from->data);
-    if (s.ndim > 1 && s.size[0] <= kNarrow && s.size[1] > 4 * s.size[0]) return copy_narrow<U>(s, dst.data, from->data);
-    parallel_for(dst.numel, kGrain,
-                 [&](int64_t begin, int64_t end) { copy_runs<U>(s, dst.data, from->data, begin, end); });
-  });
+  visit_size(dst.itemsize(), [&]<class U>() { copy_bits<U>(s, dst.data, from->data, dst.numel); });
 }
 
 TensorRef contiguous(const Tensor& t) {

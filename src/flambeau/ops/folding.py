@@ -1,7 +1,6 @@
 """Images taken apart and put together: sliding blocks as columns, pixels exchanged with channels."""
 
-from .._shown import shown
-from .kinds import composite, primitive
+from .kinds import primitive
 
 im2col = primitive(
     "im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor",
