@@ -100,7 +100,8 @@ bool in_order(const Tensor& t) {
 TensorRef lying_images(const Tensor& t) {
   if (const Tensor* whole = last_images(t)) return TensorRef::borrow(const_cast<Tensor*>(whole));
   const Tensor* last = t.ndim == 4 ? images_of(t) : nullptr;
-  return last && in_order(t) ? part_of(t, *last) : TensorRef();
+  TensorRef part = last && in_order(t) ? part_of(t, *last) : TensorRef();
+  return part && has_channels_last_order(*part) ? part : TensorRef();
 }
 
 // [n, channels, height, width] with the channels last as [n, height, width, channels], and back.
@@ -403,7 +404,8 @@ bool run_on_images(Call& c) {
   }
   auto seen = [&](TensorRef t) {
     if (along && t->ndim == 4) t = of_rows(*std::exchange(t, nullptr));
-    return lying.plain ? as_plain(std::move(t)) : t;
+    if (!lying.plain) return t;
+    return t->contiguous() || has_channels_last(*t) ? as_plain(std::move(t)) : contiguous(*t);
   };
   c.out1 = seen(std::move(run.out1));
   for (TensorRef& t : run.more) c.more.push_back(seen(std::move(t)));

@@ -78,9 +78,9 @@ def conv_flop(x_shape, w_shape, _bias, _stride, _padding, _dilation, transposed,
     return conv_flop_count(x_shape, w_shape, out_shape, transposed)
 
 
-def conv_backward_flop(grad_out_shape, x_shape, w_shape, _bias, _stride, _padding, _dilation, transposed,
-                       _output_padding, _groups, output_mask, out_shape):
+def conv_backward_flop(grad_out_shape, x_shape, w_shape, *args, out_shape=None, **kwargs):
     """Of `convolution_backward`: as much as forward for the input's gradient, and again for the weight's."""
+    transposed, output_mask = args[4], args[-1]
     return conv_flop_count(x_shape, w_shape, grad_out_shape, transposed) * (output_mask[0] + output_mask[1])
 
 
