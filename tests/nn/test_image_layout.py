@@ -171,6 +171,45 @@ def test_nobody_copies_them_between_convolutions(name, dtype):
             torch.testing.assert_close(mine.double(), other.double(), rtol=rtol, atol=rtol * max(size, 1))
 
 
+VIEWS = {
+    "image": lambda y: y[1], "channel": lambda y: y[:, 3], "row": lambda y: y[..., 4, :], "column": lambda y: y[..., 5],
+    "part": lambda y: y[1:, 2:9, 3:20, ::2], "steps": lambda y: y[:, 1::3], "one": lambda y: y[:, 4:5],
+    "transposed": lambda y: y.transpose(1, 3), "turned": lambda y: y.transpose(2, 3),
+    "rows": lambda y: y.permute(0, 2, 3, 1),
+    "groups": lambda y: y.unflatten(1, (4, 4)), "dealt": lambda y: y.unflatten(1, (2, 8)).transpose(1, 2),
+    "places": lambda y: y.flatten(2), "sequence": lambda y: y.flatten(2).transpose(1, 2), "all": lambda y: y.flatten(),
+    "cut": lambda y: y.unflatten(2, (7, 4)), "channels first": lambda y: y[0].unflatten(1, (7, 4)),
+    "windows": lambda y: y.unfold(2, 4, 2), "spread": lambda y: y[:1].expand(2, 16, 28, 26), "more": lambda y: y[None],
+    "diagonal": lambda y: y.diagonal(0, 2, 3), "across": lambda y: y.diagonal(0, 1, 2),
+    "strided": lambda y: y.as_strided((3, 5, 7), (900, 30, 2), 11), "joined": lambda y: y.flatten(0, 1),
+}
+USES = {
+    "clone": torch.clone, "contiguous": lambda v: v.contiguous(), "reshape": lambda v: v.reshape(-1),
+    "twice": lambda v: v * 2,
+    "sum": torch.sum, "last": lambda v: v.amax(-1), "first": lambda v: v.mean(0, keepdim=True),
+    "argmax": lambda v: v.argmax(0), "softmax": lambda v: v.softmax(-1), "cat": lambda v: torch.cat([v, v], -1),
+    "flip": lambda v: v.flip(0), "pad": lambda v: F.pad(v, (1, 2)),
+    "layer_norm": lambda v: F.layer_norm(v, v.shape[-1:]),
+    "select": lambda v: v.index_select(0, torch.tensor([0, 0])), "copy": lambda v: torch.zeros(v.shape).copy_(v),
+    "half": lambda v: v.bfloat16(), "sum of two": lambda v: v + v.exp(),
+    "conv": lambda v: F.conv2d(v, torch.ones(3, v.shape[1], 1, 1)) if v.ndim == 4 else v,
+    "shuffle": lambda v: F.channel_shuffle(v, v.shape[1]) if v.ndim > 2 else v,
+    "pool": lambda v: F.max_pool2d(v, 2) if v.ndim == 4 else v,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("use", USES)
+def test_views_of_them(view, use):
+    lying, plain = images()
+    mine, other = (USES[use](VIEWS[view](y)) for y in (lying, plain))
+    assert mine.shape == other.shape and mine.stride() == other.stride() and mine.dtype == other.dtype
+    torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4 * max(1, float(other.abs().max())))
+    if use in ("clone", "copy", "twice"):
+        mine.fill_(7)
+    assert torch.equal(lying, plain)
+
+
 def test_dropout_draws_in_the_order_that_users_see():
     (lying, plain), masks = images(), []
     for y in (lying, plain):
