@@ -53,6 +53,9 @@ REASONS = {
     "sizes come with every microbatch, and a receiver waits only where it needs one": """
         distributed/pipelining/stage: __init__ input_args output_args output_grads input_grads;
         distributed/pipelining/schedules: __init__ defer_pp_recv""",
+    "gradients by their names in PyTorch take all that forward took, and need less; indices are always checked": """
+        ops/aten_forms: native_layer_norm_backward bias, max_pool2d_with_indices_backward kernel_size stride padding
+        dilation ceil_mode, copy non_blocking, backward total_weight""",
     "sizes are printed at once, however they are written": "fx/graph_module: print_readable fast_sympy_print",
     "one device, one stream, nothing pending: the answer is the same for every argument": """
         accelerator/_devices: current_accelerator check_available; cuda/_devices: _lazy_call kwargs;

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import flambeau
-from flambeau import _libraries
+from flambeau import _C, _libraries
 
 
 def mapped_libraries():
@@ -19,13 +18,13 @@ def mapped_libraries():
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
 def test_onednn_is_the_package_s_own_copy():
-    """Installed, it lies beside the extension, with its licence; in development, in the build folder."""
+    """Installed, editable or not, it lies beside the extension, with its licence; in place, in the build folder."""
+    extension = Path(_C.__file__).parent
     for path in map(Path, mapped_libraries()):
-        package = Path(flambeau.__file__).parent
-        if path.parent == package:
-            assert (package / "licenses/oneDNN/LICENSE").is_file()
+        if path.parent == extension:
+            assert (extension / "licenses/oneDNN/LICENSE").is_file()
         else:
-            assert path.parent.name == "onednn" and not (package / path.name).exists()
+            assert path.parent.name == "onednn" and not (extension / path.name).exists()
 
 
 def test_files_of_packages_are_found_by_name():

@@ -18,7 +18,8 @@ void drop(Saved& s) {
   s.packed = false;
   switch (value.tag) {
     case Tag::Tensor: release(value.tensor); break;
-    case Tag::Ints: delete[] value.ints.data; break;
+    case Tag::Ints:
+    case Tag::Bools: delete[] value.ints.data; break;
     case Tag::Floats: delete[] value.floats.data; break;
     case Tag::Str: delete[] value.str.data; break;
     case Tag::Tensors:
@@ -152,7 +153,8 @@ void save_value(Node& n, int slot, const Value& v) {
       retain(v.tensor);
       s.version = v.tensor->storage ? v.tensor->storage->version : 0;
       break;
-    case Tag::Ints: own.ints.data = copied(v.ints.data, v.ints.size); break;
+    case Tag::Ints:
+    case Tag::Bools: own.ints.data = copied(v.ints.data, v.ints.size); break;
     case Tag::Floats: own.floats.data = copied(v.floats.data, v.floats.size); break;
     case Tag::Str: own.str.data = copied(v.str.data, v.str.size); break;
     case Tag::Tensors:

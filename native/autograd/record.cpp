@@ -234,7 +234,7 @@ static TensorRef kept_self(const OpDef& op, Tensor& self, uint64_t wanted) {
   for (size_t r = 0; r < op.rules.size(); ++r)
     keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
   if (!keeps_self) return {};
-  TensorRef before = copied_images(self);
+  TensorRef before = last_images(self) ? as_plain(copied_images(self)) : TensorRef();
   if (!before) before = self.level ? private_copy(self) : dense_copy(self);
   if (Node* history = grad_fn_of(self)) set_history(*before, history, self.output_nr);
   return before;

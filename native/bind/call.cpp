@@ -15,15 +15,16 @@ PyObject* results_object(OpObject& op, Call& c) {
   if (!s.list_result && s.nresults == 1) return c.out1 ? py(c.out1.detach()) : Py_NewRef(Py_None);
   if (s.nresults == 0) Py_RETURN_NONE;
   int n = c.nout();
+  auto item = [&](int k) { return is_wanted(c, k) ? py((k ? c.more[k - 1] : c.out1).detach()) : Py_NewRef(Py_None); };
   if (op.result_type) {
     PyObject* r = PyStructSequence_New(reinterpret_cast<PyTypeObject*>(op.result_type));
     if (!r) return nullptr;
-    for (int k = 0; k < n; ++k) PyStructSequence_SetItem(r, k, py((k ? c.more[k - 1] : c.out1).detach()));
+    for (int k = 0; k < n; ++k) PyStructSequence_SetItem(r, k, item(k));
     return r;
   }
   PyObject* r = PyTuple_New(n);
   if (!r) return nullptr;
-  for (int k = 0; k < n; ++k) PyTuple_SET_ITEM(r, k, py((k ? c.more[k - 1] : c.out1).detach()));
+  for (int k = 0; k < n; ++k) PyTuple_SET_ITEM(r, k, item(k));
   return r;
 }
 

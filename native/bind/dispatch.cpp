@@ -80,6 +80,7 @@ std::pair<Held, Held> python_arguments(const Call& c) {
 
 void push_results(Call& c, PyObject* result) {
   auto push = [&](PyObject* o) {
+    if (o == Py_None && !is_wanted(c, c.nout())) return c.push(empty({{0}}, c.tensor(0).dtype, c.tensor(0).device));
     if (!is_tensor(o))
       type_error(c.name(), ": __torch_dispatch__ must return a Tensor here, got ", Py_TYPE(o)->tp_name);
     c.push(TensorRef::borrow(as_tensor(o)));

@@ -30,6 +30,11 @@ PyObject* argument_object(const Value& v, const Arg& arg) {
       for (int64_t k = 0; k < v.ints.size; ++k) PyList_SET_ITEM(list, k, PyLong_FromLongLong(v.ints.data[k]));
       return v.tag == Tag::Ints ? list : Py_BuildValue("(sN)", "uses", list);
     }
+    case Tag::Bools: {
+      PyObject* list = new_list(v.ints.size);
+      for (int64_t k = 0; k < v.ints.size; ++k) PyList_SET_ITEM(list, k, PyBool_FromLong(v.ints.data[k]));
+      return list;
+    }
     case Tag::Floats: {
       PyObject* list = new_list(v.floats.size);
       for (int64_t k = 0; k < v.floats.size; ++k) PyList_SET_ITEM(list, k, PyFloat_FromDouble(v.floats.data[k]));

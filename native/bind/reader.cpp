@@ -209,6 +209,22 @@ bool Reader::read_floats(const Arg& arg, PyObject* o, Value& v) {
   return true;
 }
 
+bool Reader::read_bools(const Arg& arg, PyObject* o, Value& v) {
+  if ((!PyTuple_Check(o) && !PyList_Check(o)) || taken_over(o)) return false;
+  PyObject* t = owned(o);
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(t);
+  if (arg.repeat && n != arg.repeat) return false;
+  int64_t* p = int_memory(n);
+  for (Py_ssize_t k = 0; k < n; ++k) {
+    PyObject* item = PySequence_Fast_GET_ITEM(t, k);
+    if (!PyBool_Check(item)) return false;
+    p[k] = item == Py_True;
+  }
+  v.tag = Tag::Bools;
+  v.ints = {p, n};
+  return true;
+}
+
 bool Reader::read_tensors(PyObject* o, Value& v, bool optional) {
   if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
   // a tuple of its own: the list could change while operators run
@@ -253,6 +269,7 @@ bool Reader::converted(const Arg& arg, int position, PyObject* o, Value& v) {
     case Type::Float: return read_float(o, v);
     case Type::Bool: return read_bool(o, v);
     case Type::Ints: return read_ints(arg, o, v);
+    case Type::Bools: return read_bools(arg, o, v);
     case Type::Floats: return read_floats(arg, o, v);
     case Type::Tensors:
     case Type::OptionalTensors: return read_tensors(o, v, arg.type == Type::OptionalTensors);
@@ -288,7 +305,7 @@ bool Reader::converted(const Arg& arg, int position, PyObject* o, Value& v) {
 void Reader::refuse(const Arg& arg, int position, PyObject* o) {
   static constexpr const char* expected[] = {
       "Tensor", "tuple of Tensors", "tuple of Tensors", "Number", "int", "tuple of ints", "float",
-      "tuple of floats", "bool", "str", "flambeau.dtype", "flambeau.device", "flambeau.layout",
+      "tuple of floats", "bool", "tuple of bools", "str", "flambeau.dtype", "flambeau.device", "flambeau.layout",
       "flambeau.memory_format", "flambeau.Generator", "object"};
   bad_argument(op, arg, position, expected[int(arg.type)], o);
 }

@@ -67,6 +67,7 @@ struct Reader {
   bool read_bool(PyObject* o, Value& v);
   bool read_ints(const Arg& arg, PyObject* o, Value& v);
   bool read_floats(const Arg& arg, PyObject* o, Value& v);
+  bool read_bools(const Arg& arg, PyObject* o, Value& v);
   bool read_tensors(PyObject* o, Value& v, bool optional);
   bool read_str(PyObject* o, Value& v);
   bool read_format(const Arg& arg, PyObject* o, Value& v);

@@ -112,8 +112,12 @@ PyObject* value_object(const Value& v) {
     case Tag::Int: return v.huge ? PyLong_FromUnsignedLongLong(uint64_t(v.i)) : integer_object(v.i);
     case Tag::Float: return float_object(v.f);
     case Tag::Complex: return PyComplex_FromDoubles(v.c.re, v.c.im);
-    case Tag::Ints:
     case Tag::Bools: {
+      PyObject* t = PyTuple_New(v.ints.size);
+      for (int64_t k = 0; t && k < v.ints.size; ++k) PyTuple_SET_ITEM(t, k, PyBool_FromLong(v.ints.data[k]));
+      return t;
+    }
+    case Tag::Ints: {
       PyObject* t = PyTuple_New(v.ints.size);
       for (int64_t k = 0; t && k < v.ints.size; ++k) PyTuple_SET_ITEM(t, k, integer_object(v.ints.data[k]));
       return t;

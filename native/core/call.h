@@ -44,7 +44,7 @@ struct Value {
     int64_t i;
     double f;
     struct { double re, im; } c;
-    struct { const int64_t* data; int64_t size; } ints;
+    struct { const int64_t* data; int64_t size; } ints;  // Tag::Bools too: zeros and ones
     struct { const double* data; int64_t size; } floats;
     struct { flambeau::Tensor* const* data; int64_t size; } tensors;  // entries may be null for Tensor?[]
     struct { const char* data; int64_t size; } str;
@@ -87,6 +87,7 @@ struct Call {
   bool list_result = false;       // the results are one Python list/tuple
   bool released_lock = false;
   bool describes = false;         // results are declared without memory (recording.h)
+  bool plain_images = false;      // its images have the channels last, and users see them as plain ones (images.h)
   // Where pointwise operators write instead of into fresh memory: an `out=` tensor or, for in-place forms, self. Of all
   // other kinds the call layer copies the fresh results into it afterwards, so their kernels need not care.
   Tensor* given = nullptr;
@@ -142,9 +143,11 @@ template <class T> T& Call::hand_over(T value) {
 using CallFn = void (*)(Call&);
 
 enum class Infer : uint8_t { Pure, ReadsValues };
-// Whether a kernel computes images that have the channels last as they lie (images.h), and whether plain ones are worth
-// a copy.
-enum class Images : uint8_t { Plain, Kept, Begins };
+// What a kernel does with images that have the channels last in memory (images.h). Kept: its loops take them so, and
+// its results lie so too. Along: it works along dimensions and takes the rows [n, height, width, channels] that they
+// are. Read: it reads them with the strides that they have, and its results do not depend on those. Copied: its result
+// is a copy or a view.
+enum class Images : uint8_t { Plain, Kept, Along, Read, Copied };
 
 struct PrimitiveRow {
   const char* name = nullptr;
@@ -155,13 +158,15 @@ struct PrimitiveRow {
   // values are made first.
   bool (*accepts)(const Call&, const Tensor&) = nullptr;
   Images images = Images::Plain;
+  // Of those that keep images: whether plain ones are worth a copy with the channels last.
+  bool (*begins)(const Call&) = nullptr;
 
   PrimitiveRow() = default;
   PrimitiveRow(const char* name, CallFn infer, CallFn cpu, Infer how = Infer::Pure,
                bool (*accepts)(const Call&, const Tensor&) = nullptr)
       : name(name), infer(infer), kernel{cpu}, reads_values(how == Infer::ReadsValues), accepts(accepts) {}
-  PrimitiveRow(const char* name, CallFn infer, CallFn cpu, Images images)
-      : name(name), infer(infer), kernel{cpu}, images(images) {}
+  PrimitiveRow(const char* name, CallFn infer, CallFn cpu, Images images, bool (*begins)(const Call&) = nullptr)
+      : name(name), infer(infer), kernel{cpu}, images(images), begins(begins) {}
   bool is_view() const { return !kernel[int(DeviceType::CPU)]; }
 };
 

@@ -35,6 +35,19 @@ bool lies_so(const Tensor& t) {
 
 bool has_channels_last(const Tensor& t) { return !t.contiguous() && lies_so(t); }
 
+bool has_channels_last_order(const Tensor& t) {
+  if (t.contiguous() || t.ndim < 4 || t.ndim > 5 || t.numel == 0) return false;
+  int64_t least = 1;
+  auto follows = [&](int k) {
+    const bool good = t.sizes[k] == 1 || t.strides[k] >= least;
+    if (t.sizes[k] != 1) least = t.strides[k] * t.sizes[k];
+    return good;
+  };
+  bool good = t.sizes[1] > 1 && t.strides[1] == 1 && follows(1);
+  for (int k = t.ndim - 1; k >= 2; --k) good &= follows(k);
+  return good && follows(0);
+}
+
 TensorRef with_channels_last(const Tensor& t) {
   if (lies_so(t)) return TensorRef::borrow(const_cast<Tensor*>(&t));
   TensorRef copy = empty_strided(t.shape(), channels_last_strides(t.shape()), t.dtype, t.device);

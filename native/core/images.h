@@ -11,15 +11,18 @@ const Tensor* last_images(const Tensor& t);
 // others: itself.
 TensorRef as_plain(TensorRef last);
 
-// A copy that lies so too; null where `t` does not.
+// A copy of such images, or of what a view shows of them, with the channels last; null where they cannot lie so.
 TensorRef copied_images(const Tensor& t);
 
 // Runs the call on such memory, where its arguments are images that lie so, or where it is a convolution that is worth
 // it. False: nothing has happened.
 bool run_on_images(Call& c);
+// Whether such a call may ask for that although no argument is pending.
+inline bool keeps_images(const PrimitiveRow& row) { return row.images == Images::Along || row.images == Images::Kept; }
 
-// The tensors of a pointwise call or group, some of which are such images: all of them as they lie. False: there is
-// none, or they do not go together.
-bool lie_together(std::span<Tensor* const> tensors, std::vector<TensorRef>& lying);
+// The tensors of a pointwise call or group, some of which are such images: all of them as they lie, and how its results
+// are seen, as plain images or with channels last. Nowhere: there is none, or they do not go together.
+enum class Seen : uint8_t { Nowhere, Plain, Last };
+Seen lie_together(std::span<Tensor* const> tensors, std::vector<TensorRef>& lying);
 
 }  // namespace flambeau

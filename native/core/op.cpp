@@ -6,6 +6,7 @@
 
 #include "images.h"
 #include "lazy.h"
+#include "memory_format.h"
 #include "recording.h"
 
 namespace flambeau {
@@ -99,6 +100,8 @@ int level_of(const Call& c) {
 
 OpDef* add_op(std::unique_ptr<OpDef> op) {
   static std::vector<std::unique_ptr<OpDef>> replaced;  // their Op objects and recorded nodes may live on
+  for (size_t k = 0; k < op->schema.args.size(); ++k)
+    if (op->schema.args[k].name == "output_mask") op->output_mask = int(k);
   auto& slot = op_table()[op->name];
   if (slot) replaced.push_back(std::move(slot));
   slot = std::move(op);
@@ -188,10 +191,15 @@ static Device place_of_arguments(const Call& c) {
 
 void run_on_memory(Call& c, const Tensor* first) { run_kernel(c, first); }
 
+// Of a call without pending arguments; most end here.
+static inline bool may_ask_for_images(const Call& c, const PrimitiveRow& row) {
+  return row.begins || (keeps_images(row) && c.nargs && formatted(c.args[0]));
+}
+
 void execute(Call& c, const Arguments& a) {
   const unsigned flags = a.flags | (c.given ? c.given->flags : 0);  // out= may be a wrapper too
   if (__builtin_expect(tls.dispatch_modes || flags & kIndirect, 0) && detour(c, flags)) return;
-  if (c.op->row && c.op->row->images == Images::Begins && run_on_images(c)) return;
+  if (const PrimitiveRow* row = c.op->row; row && may_ask_for_images(c, *row) && run_on_images(c)) return;
   const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
   run_kernel(c, first);
 }

@@ -18,6 +18,7 @@ enum class Type : uint8_t {
   Float,
   Floats,
   Bool,
+  Bools,
   Str,
   DType,
   Device,
@@ -113,7 +114,13 @@ struct OpDef {
   bool writes_more = false;        // and into arguments that its schema marks
   bool keeps_format = false;       // its results take the memory format of its arguments (memory_format.h)
   bool random = false;             // it takes a Generator: inside vmap, the innermost level decides what it draws
+  int output_mask = -1;            // the position of the argument of that name
 };
+
+// Whether the caller asked for result k. The others come back empty, and Python sees None in their place.
+inline bool is_wanted(const Call& c, int k) {
+  return c.op->output_mask < 0 || c.ints(c.op->output_mask)[size_t(k)];
+}
 
 // The op table of native code; bind/ fills it as records are defined.
 OpDef* add_op(std::unique_ptr<OpDef>);

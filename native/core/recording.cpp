@@ -75,12 +75,12 @@ KeptCall::KeptCall(const Call& c) : values_(c.args, c.args + c.nargs) {
         v.tensors.data = list.data();
         break;
       }
-      case Tag::Ints: v.ints.data = keep_list(ints_, v.ints.data, v.ints.size); break;
+      case Tag::Ints:
+      case Tag::Bools: v.ints.data = keep_list(ints_, v.ints.data, v.ints.size); break;
       case Tag::Floats: v.floats.data = keep_list(floats_, v.floats.data, v.floats.size); break;
       case Tag::Str:
         v.str.data = strings_.emplace_back(std::make_unique<std::string>(v.str.data, v.str.size))->data();
         break;
-      case Tag::Bools:
       case Tag::Generator:
       case Tag::Object:
         if (v.object) retain(objects_.emplace_back(static_cast<Object*>(v.object)));

@@ -80,6 +80,16 @@ void set_default(Arg& arg, const std::string& s, Reader& r) {
     arg.ints.assign(arg.repeat ? arg.repeat : 1, arg.value.i);
 }
 
+Type list_of(Type item, bool optional, Reader& r) {
+  switch (item) {
+    case Type::Tensor: return optional ? Type::OptionalTensors : Type::Tensors;
+    case Type::Int: return Type::Ints;
+    case Type::Bool: return Type::Bools;
+    case Type::Float: return Type::Floats;
+    default: r.error("a list of Tensor, int, bool or float");
+  }
+}
+
 Arg read_arg(Reader& r) {
   Arg arg;
   std::string type = r.word();
@@ -97,10 +107,7 @@ Arg read_arg(Reader& r) {
       arg.repeat = std::atoi(r.word().c_str());  // of tensors: they may also come one by one, as varargs
       if (!r.eat("]")) r.error("]");
     }
-    if (arg.type == Type::Tensor) arg.type = optional_item ? Type::OptionalTensors : Type::Tensors;
-    else if (arg.type == Type::Int || arg.type == Type::Bool) arg.type = Type::Ints;
-    else if (arg.type == Type::Float) arg.type = Type::Floats;
-    else r.error("a list of Tensor, int, bool or float");
+    arg.type = list_of(arg.type, optional_item, r);
     arg.optional = r.eat("?");
   } else {
     arg.optional = optional_item;

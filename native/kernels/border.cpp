@@ -172,8 +172,8 @@ void cpu_border_backward(Call& c) {
   if (compute != given) copy_into(out, *sum);
 }
 
-const Primitives rows{{"_border", infer_border, cpu_border},
-                      {"_border_backward", infer_border_backward, cpu_border_backward}};
+const Primitives rows{{"_border", infer_border, cpu_border, Images::Along},
+                      {"_border_backward", infer_border_backward, cpu_border_backward, Images::Along}};
 
 }  // namespace
 }  // namespace flambeau

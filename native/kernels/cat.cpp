@@ -286,15 +286,15 @@ void cpu_select_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"cat", infer_cat, cpu_cat, Images::Kept},
+    {"cat", infer_cat, cpu_cat, Images::Along},
     {"stack", infer_stack, cpu_stack},
     {"repeat", infer_repeat, cpu_repeat},
     {"repeat_interleave_index", infer_repeat_interleave, cpu_repeat_interleave, Infer::ReadsValues},
-    {"clone", infer_clone, cpu_clone},
-    {"copy_", infer_copy_, cpu_copy_},
+    {"clone", infer_clone, cpu_clone, Images::Copied},
+    {"copy_", infer_copy_, cpu_copy_, Images::Read},
     {"tril", infer_triangle, cpu_triangle<false>},
     {"triu", infer_triangle, cpu_triangle<true>},
-    {"slice_backward", infer_slice_backward, cpu_slice_backward},
+    {"slice_backward", infer_slice_backward, cpu_slice_backward, Images::Along},
     {"select_backward", infer_select_backward, cpu_select_backward},
 };
 

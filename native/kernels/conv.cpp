@@ -140,17 +140,28 @@ bool halves_pay(const Problem& p, DType dtype) {
 
 }  // namespace
 
-bool of_channels_last(const Tensor& x, const ConvProblem& p) {
-  return (x.dtype == DType::Float32 || halves_pay(p, x.dtype)) && x.ndim == 4 && has_channels_last(x);
+bool of_channels_last(const Tensor& x) {
+  return (x.dtype == DType::Float32 || is_half(x.dtype)) && x.ndim == 4 && has_channels_last(x);
 }
 
 namespace {
+
+// Plain images of which a copy with the channels last pays: the result stays so.
+bool pays_with_channels_last(const Call& c) {
+  constexpr int64_t kLeastWork = 1 << 22;  // multiplications
+  const Tensor &x = c.tensor(kInput), &w = c.tensor(kWeight);
+  if (x.ndim != 4 || w.ndim != 4 || x.dtype != w.dtype || c.boolean(kTransposed) || !x.contiguous() || x.level ||
+      !(x.dtype == DType::Float32 || is_half(x.dtype)) || x.device.type != DeviceType::CPU || w.device != x.device)
+    return false;
+  const int64_t area = c.ints(kStride).size() == 2 ? c.ints(kStride)[0] * c.ints(kStride)[1] : 1;
+  return x.size(1) && area > 0 && x.numel / x.size(1) / area * w.numel >= kLeastWork;
+}
 
 void infer_convolution(Call& c) {
   const Problem& p = c.hand_over(
       describe_convolution(c, c.tensor(kInput), c.tensor(kWeight), c.optional_tensor(kBias), kStride));
   const Tensor& x = c.tensor(kInput);
-  if (of_channels_last(x, p)) c.output(p.result, x.dtype, x.device, channels_last_strides(p.result));
+  if (of_channels_last(x)) c.output(p.result, x.dtype, x.device, channels_last_strides(p.result));
   else c.output(p.result, x.dtype, x.device);
 }
 
@@ -203,7 +214,7 @@ bool convolve_halves(const Call& c, const Problem& p) {
   Tensor &out = c.out(), &image = c.tensor(kInput);
   Tensor* b = c.optional_tensor(kBias);
   if (!halves_pay(p, out.dtype) || (p.transposed && b)) return false;
-  const ChannelsLast last{of_channels_last(image, p), has_channels_last(c.tensor(kWeight))};
+  const ChannelsLast last{of_channels_last(image), has_channels_last(c.tensor(kWeight))};
   TensorRef x = last.images ? TensorRef::borrow(&image) : contiguous(image), w = dense_weights(c.tensor(kWeight)), bias;
   if (b) bias = contiguous(*b);
   LockRelease lock(work_of(p.g));
@@ -216,7 +227,7 @@ bool convolve_halves(const Call& c, const Problem& p) {
 // Of the gradients asked for, those of input and weight: which of them it has computed.
 int64_t gradients_of_halves(const Call& c, const Problem& p, int64_t mask) {
   if (!(mask & 3) || !halves_pay(p, c.tensor(0).dtype)) return 0;
-  const bool images = of_channels_last(c.tensor(1), p);
+  const bool images = of_channels_last(c.tensor(1));
   auto laid_out = [&](const Tensor& t) { return images ? with_channels_last(t) : contiguous(t); };
   TensorRef g = laid_out(c.tensor(0)), x = laid_out(c.tensor(1)), w = dense_weights(c.tensor(2));
   LockRelease lock(2 * work_of(p.g));
@@ -236,12 +247,40 @@ int64_t gradients_of_halves(const Call& c, const Problem& p, int64_t mask) {
   return done;
 }
 
+// A call with halves as one with float32: images, weights and results lie as they did.
+struct InFloat32 {
+  Call& halves;
+  Call call;
+  std::vector<Value> args;
+  std::vector<TensorRef> held;
+  explicit InFloat32(Call& c) : halves(c), args(c.args, c.args + c.nargs) {
+    call.op = c.op;
+    for (Value& v : args)
+      if (v.tag == Tag::Tensor) v.tensor = held.emplace_back(to_dtype(*v.tensor, DType::Float32)).get();
+    call.args = args.data();
+    call.nargs = c.nargs;
+    for (int k = 0; k < c.nout(); ++k) {
+      const Tensor& out = c.out(k);
+      call.output(out.shape(), DType::Float32, out.device, out.stride());
+    }
+  }
+  void finish(int64_t mask = 1) {
+    for (int k = 0; k < call.nout(); ++k)
+      if (mask >> k & 1) copy_into(halves.out(k), call.out(k));
+  }
+};
+
 void cpu_convolution(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   const Problem& p = c.handed<Problem>();
-  if (out.dtype == DType::Float32 && of_channels_last(c.tensor(kInput), p)) return convolve_channels_last(c, p);
+  if (out.dtype == DType::Float32 && of_channels_last(c.tensor(kInput))) return convolve_channels_last(c, p);
   if (convolve_halves(c, p)) return trim_scratch();
+  if (is_half(out.dtype) && of_channels_last(c.tensor(kInput))) {
+    InFloat32 wide(c);
+    convolve_channels_last(wide.call, p);
+    return wide.finish();
+  }
   WideResult y(out);
   TensorRef x = y.operand(c.tensor(kInput)), w = y.operand(c.tensor(kWeight)), bias;
   if (Tensor* b = c.optional_tensor(kBias)) bias = y.operand(*b);
@@ -267,11 +306,19 @@ void cpu_convolution(Call& c) {
   y.finish();
 }
 
-// --- convolution_backward(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask)
-// -> gradients of input, weight, bias; bits 1, 2, 4 of mask say which are wanted, the others come back empty.
+// --- convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed,
+// output_padding, groups, output_mask) -> gradients of input, weight, bias; the mask says which are wanted, the others
+// come back empty.
+
+// Bits 1, 2 and 4: the gradients of input, weight and bias.
+int64_t mask_of(const Call& c) {
+  int64_t mask = 0;
+  for (size_t k = 0; k < 3; ++k) mask |= c.ints(10)[k] << k;
+  return mask;
+}
 
 Problem describe_backward(const Call& c) {
-  Problem p = describe_convolution(c, c.tensor(1), c.tensor(2), nullptr, 3);
+  Problem p = describe_convolution(c, c.tensor(1), c.tensor(2), nullptr, 4);
   if (!std::ranges::equal(c.tensor(0).shape(), p.result))
     runtime_error("convolution_backward: expected a gradient of shape ", shape_text(p.result), ", got ",
         shape_text(c.tensor(0).shape()));
@@ -286,10 +333,10 @@ Problem describe_backward(const Call& c) {
 void infer_backward(Call& c) {
   const Problem& p = c.hand_over(describe_backward(c));
   Tensor &x = c.tensor(1), &w = c.tensor(2);
-  int64_t mask = c.integer(9), nothing[] = {0}, channels[] = {p.result[1]};
-  if (mask & 1 && of_channels_last(x, p)) c.output(x.shape(), x.dtype, x.device, channels_last_strides(x.shape()));
+  int64_t mask = mask_of(c), nothing[] = {0}, channels[] = {p.result[1]};
+  if (mask & 1 && of_channels_last(x)) c.output(x.shape(), x.dtype, x.device, channels_last_strides(x.shape()));
   else c.output(mask & 1 ? x.shape() : Dims(nothing), x.dtype, x.device);
-  if (mask & 2 && of_channels_last(x, p) && has_channels_last(w))
+  if (mask & 2 && of_channels_last(x) && has_channels_last(w))
     c.output(w.shape(), x.dtype, x.device, channels_last_strides(w.shape()));
   else c.output(mask & 2 ? w.shape() : Dims(nothing), x.dtype, x.device);
   c.output(mask & 4 ? Dims(channels) : Dims(nothing), x.dtype, x.device);
@@ -341,16 +388,6 @@ struct Gradients {
   }
 };
 
-// Of each channel, of images with the channels last.
-void sums_of_halves(const Tensor& g, Tensor& out) {
-  TensorRef wide = with_channels_last(*to_dtype(g, DType::Float32)), sums = empty(out.shape(), wide->dtype, out.device);
-  {
-    LockRelease lock(g.numel);
-    channel_sums(wide->ptr<float>(), g.numel / g.size(1), g.size(1), sums->ptr<float>());
-  }
-  copy_into(out, *sums);
-}
-
 void cpu_backward(Call& c) {
   const Problem& p = c.handed<Problem>();
   const DType dtype = c.tensor(0).dtype, compute = sum_dtype(dtype);
@@ -359,12 +396,16 @@ void cpu_backward(Call& c) {
       if (c.out(k).numel) fill(c.out(k), 0);
     return;
   }
-  const bool last = of_channels_last(c.tensor(1), p);
-  if (last && dtype == DType::Float32) return gradients_channels_last(c, p, c.integer(9));
-  int64_t mask = c.integer(9);
+  const bool last = of_channels_last(c.tensor(1));
+  int64_t mask = mask_of(c);
+  if (last && dtype == DType::Float32) return gradients_channels_last(c, p, mask);
   mask &= ~gradients_of_halves(c, p, mask);
-  if (last && mask & 4) sums_of_halves(c.tensor(0), c.out(2)), mask &= ~4;
   if (!mask) return trim_scratch();
+  if (last) {
+    InFloat32 wide(c);
+    gradients_channels_last(wide.call, p, mask);
+    return wide.finish(mask);
+  }
   Gradients grads{p, mask, contiguous(*to_dtype(c.tensor(0), compute))};
   for (int k = 0; k < 3; ++k)
     grads.results[k] =
@@ -384,7 +425,7 @@ void cpu_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"convolution", infer_convolution, cpu_convolution, Images::Begins},
+    {"convolution", infer_convolution, cpu_convolution, Images::Kept, pays_with_channels_last},
     {"convolution_backward", infer_backward, cpu_backward, Images::Kept},
 };
 

@@ -50,10 +50,10 @@ inline bool sums_weights_well(const ConvGeometry& g) {
 }
 // Weights without gaps: as they lie where their channels lie last, else contiguous.
 TensorRef dense_weights(const Tensor& w);
-// Whether a convolution is of images whose channels lie last, float32 or halves that oneDNN multiplies, as are then the
-// results.
-bool of_channels_last(const Tensor& x, const ConvProblem& p);
-// Of float32 (conv_last.cpp): the result, and those of the gradients that `mask` names, as in convolution_backward.
+// Whether a convolution is of float32 or half-precision images whose channels lie last, as are then the results.
+bool of_channels_last(const Tensor& x);
+// Of float32 (conv_last.cpp): the result, and those of the gradients of input, weight and bias that bits 1, 2 and 4 of
+// `mask` name.
 void convolve_channels_last(const Call& c, const ConvProblem& p);
 void gradients_channels_last(const Call& c, const ConvProblem& p, int64_t mask);
 // Whether the processor multiplies numbers of this half-precision dtype, so that oneDNN need not widen them.

@@ -137,6 +137,86 @@ template <class U> void copy_runs(const Space& s, char* dst, const char* src, in
   }
 }
 
+// Several runs of the source dealt out in turn: to[k G + g] = the kth element of run g.
+template <class U, int G> void deal(U* __restrict to, const char* from, int64_t step, int64_t n) {
+  const U* run[G];
+  for (int g = 0; g < G; ++g) run[g] = reinterpret_cast<const U*>(from + g * step);
+  for (int64_t k = 0; k < n; ++k)
+    for (int g = 0; g < G; ++g) to[k * G + g] = run[g][k];
+}
+template <class U> void deal(U* to, const char* from, int64_t step, int64_t n, int64_t runs) {
+  if (runs == 2) deal<U, 2>(to, from, step, n);
+  else if (runs == 3) deal<U, 3>(to, from, step, n);
+  else if (runs == 4) deal<U, 4>(to, from, step, n);
+  else deal<U, 8>(to, from, step, n);
+}
+
+// Short rows of the source taken up and down, as when channels that lie last are dealt out: the inner dimensions that
+// are one run of the destination, each element of which comes from a place of its own in the source, always the same.
+struct Scattered {
+  static constexpr int64_t kMost = 1024;
+  int inner = 0;  // dimensions; 0: it is not such a copy
+  bool dealt = false;
+  int64_t length = 1;
+  int32_t place[kMost];
+
+  Scattered(const Space& s, int64_t item) {
+    constexpr int64_t kLongRow = 32, kLeast = 16;
+    const int64_t n = s.size[0];
+    if (s.ndim < 2 || n >= kLongRow || s.stride[1][0] == item || s.stride[0][0] != item || s.stride[0][1] != n * item)
+      return;
+    dealt = (n == 2 || n == 3 || n == 4 || n == 8) && s.stride[1][1] == item && s.size[1] >= 8;
+    if (dealt) inner = 2;
+    else find_places(s, item, kLeast);
+  }
+  void find_places(const Space& s, int64_t item, int64_t least) {
+    int n = 0;
+    while (n < s.ndim && s.stride[0][n] == length * item && length * s.size[n] <= kMost) length *= s.size[n++];
+    if (n < 2 || n == s.ndim || length < least) return;
+    inner = n;
+    int64_t made = 1;
+    place[0] = 0;
+    for (int d = 0; d < n; made *= s.size[d++])
+      for (int64_t k = 1; k < s.size[d]; ++k)
+        for (int64_t j = 0; j < made; ++j) {
+          const int64_t at = place[j] + k * s.stride[1][d];
+          if (at != int32_t(at)) inner = 0;
+          place[k * made + j] = int32_t(at);
+        }
+  }
+  template <class U> void row(const Space& s, char* dst, const char* src) const {
+    U* __restrict to = reinterpret_cast<U*>(dst);
+    if (dealt) return deal<U>(to, src, s.stride[1][0], s.size[1], s.size[0]);
+    const int32_t* __restrict at = place;
+    for (int64_t j = 0, n = length; j < n; ++j) to[j] = *reinterpret_cast<const U*>(src + at[j]);
+  }
+  template <class U> void copy(const Space& s, char* dst, const char* src) const {
+    int64_t rows = 1, each = 1;
+    for (int d = 0; d < s.ndim; ++d) (d < inner ? each : rows) *= s.size[d];
+    parallel_for(rows, std::max<int64_t>(1, kGrain / each), [&](int64_t at, int64_t end) {
+      int64_t index[kMaxDims], rest = at;
+      char* to = dst;
+      const char* from = src;
+      for (int d = inner; d < s.ndim; rest /= s.size[d++]) {
+        index[d] = rest % s.size[d];
+        to += index[d] * s.stride[0][d];
+        from += index[d] * s.stride[1][d];
+      }
+      for (; at < end; ++at) {
+        row<U>(s, to, from);
+        for (int d = inner; d < s.ndim; ++d) {
+          to += s.stride[0][d];
+          from += s.stride[1][d];
+          if (++index[d] < s.size[d]) break;
+          to -= index[d] * s.stride[0][d];
+          from -= index[d] * s.stride[1][d];
+          index[d] = 0;
+        }
+      }
+    });
+  }
+};
+
 // Few elements side by side, many such groups: strips of groups, one element of all of them after the other.
 constexpr int64_t kNarrow = 8, kStrip = 512;
 template <class U> void copy_narrow(const Space& s, char* dst, const char* src) {
@@ -158,6 +238,13 @@ template <class U> void copy_narrow(const Space& s, char* dst, const char* src) 
         move_run<U>(d + j * s.stride[0][0], s.stride[0][1], p + j * s.stride[1][0], s.stride[1][1], n);
     }
   });
+}
+
+template <class U> void copy_bits(Space& s, char* dst, const char* src, int64_t n) {
+  if (arrange_transpose(s, sizeof(U))) return copy_transposed<U>(s, dst, src);
+  if (const Scattered scattered(s, sizeof(U)); scattered.inner) return scattered.copy<U>(s, dst, src);
+  if (s.ndim > 1 && s.size[0] <= kNarrow && s.size[1] > 4 * s.size[0]) return copy_narrow<U>(s, dst, src);
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { copy_runs<U>(s, dst, src, begin, end); });
 }
 
 void copy_converted(const Space& s, const Tensor& dst, const Tensor& src, const Cast& cast) {
@@ -238,12 +325,7 @@ void copy_on_cpu(Tensor& dst, const Tensor& src) {
   }
   LockRelease lock(dst.numel, {&dst, from});
   if (dst.dtype != from->dtype) return copy_converted(s, dst, *from, make_cast(from->dtype, dst.dtype));
-  visit_size(dst.itemsize(), [&]<class U>() {
-    if (arrange_transpose(s, sizeof(U))) return copy_transposed<U>(s, dst.data, from->data);
-    if (s.ndim > 1 && s.size[0] <= kNarrow && s.size[1] > 4 * s.size[0]) return copy_narrow<U>(s, dst.data, from->data);
-    parallel_for(dst.numel, kGrain,
-                 [&](int64_t begin, int64_t end) { copy_runs<U>(s, dst.data, from->data, begin, end); });
-  });
+  visit_size(dst.itemsize(), [&]<class U>() { copy_bits<U>(s, dst.data, from->data, dst.numel); });
 }
 
 TensorRef contiguous(const Tensor& t) {

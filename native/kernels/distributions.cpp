@@ -328,13 +328,17 @@ void cpu_dropout(Call& c) {
   double keep = 1 - c.real(1);
   Generator& g = generator(c, 2);
   TensorRef x = laid_out_as(c.tensor(0), out);
-  LockRelease lock(out.numel * 4);
-  uint64_t bound = threshold(keep);
-  uint8_t* to = mask.ptr<uint8_t>();
+  // The numbers belong to elements in the order that users see.
+  TensorRef drawn = c.plain_images ? empty(mask.shape(), mask.dtype, mask.device) : TensorRef::borrow(&mask);
   {
+    LockRelease lock(out.numel * 3);
+    uint64_t bound = threshold(keep);
+    uint8_t* to = drawn->ptr<uint8_t>();
     Drawing drawing(g);
     draw64(g, mask.numel, [&](int64_t k, uint64_t r) { to[k] = (r & kMask53) < bound; });
   }
+  if (c.plain_images) copy_into(mask, *drawn);
+  LockRelease lock(out.numel);
   scale_kept_any(*x, mask, out, keep);
 }
 
@@ -368,8 +372,8 @@ const Primitives rows{
     {"_sample_dirichlet", infer_dirichlet, cpu_dirichlet},
     {"_binomial", infer_binomial, cpu_binomial},
     {"multinomial", infer_multinomial, cpu_multinomial},
-    {"dropout_forward", infer_dropout, cpu_dropout},
-    {"dropout_scale", infer_dropout_scale, cpu_dropout_scale},
+    {"dropout_forward", infer_dropout, cpu_dropout, Images::Kept},
+    {"dropout_scale", infer_dropout_scale, cpu_dropout_scale, Images::Kept},
 };
 
 }  // namespace

@@ -191,7 +191,7 @@ void cpu_constant_pad(Call& c) {
 const Primitives rows{
     {"im2col", infer_im2col, cpu_im2col},
     {"col2im", infer_col2im, cpu_col2im},
-    {"constant_pad_nd", infer_constant_pad, cpu_constant_pad},
+    {"constant_pad_nd", infer_constant_pad, cpu_constant_pad, Images::Along},
 };
 
 }  // namespace

@@ -480,15 +480,15 @@ void cpu_linear_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"mm", infer_mm, cpu_mm},
-    {"bmm", infer_bmm, cpu_bmm},
+    {"mm", infer_mm, cpu_mm, Images::Read},
+    {"bmm", infer_bmm, cpu_bmm, Images::Read},
     {"mv", infer_mv, cpu_mv},
     {"dot", infer_dot, cpu_dot},
-    {"matmul", infer_matmul, cpu_matmul},
+    {"matmul", infer_matmul, cpu_matmul, Images::Read},
     {"addmm", infer_addmm, cpu_add_product},
     {"baddbmm", infer_baddbmm, cpu_add_product},
-    {"linear", infer_linear, cpu_linear},
-    {"linear_backward", infer_linear_backward, cpu_linear_backward},
+    {"linear", infer_linear, cpu_linear, Images::Read},
+    {"linear_backward", infer_linear_backward, cpu_linear_backward, Images::Read},
 };
 
 }  // namespace

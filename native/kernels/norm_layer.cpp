@@ -158,9 +158,9 @@ void cpu_layer_norm_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"layer_norm", infer_layer_norm, cpu_layer_norm<true>},
-    {"rms_norm", infer_layer_norm, cpu_layer_norm<false>},
-    {"_layer_norm_backward", infer_layer_norm_backward, cpu_layer_norm_backward},
+    {"layer_norm", infer_layer_norm, cpu_layer_norm<true>, Images::Read},
+    {"rms_norm", infer_layer_norm, cpu_layer_norm<false>, Images::Read},
+    {"_layer_norm_backward", infer_layer_norm_backward, cpu_layer_norm_backward, Images::Read},
 };
 
 }  // namespace

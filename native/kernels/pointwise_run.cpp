@@ -188,11 +188,43 @@ bool reads_rows(const Plan& p) {
   return true;
 }
 
+// Within how many of the inner dimensions short rows can be joined, where not in all of them: an operand may belong to
+// each image and channel, and channels lie last. 0: none that are worth it.
+int joined_dims(const Plan& p) {
+  Plan part = p;
+  int64_t elements = p.space.size[0];
+  int found = 0;
+  for (int d = 1; d + 1 < p.space.ndim; ++d) {
+    elements *= p.space.size[d];
+    part.space.ndim = d + 1;
+    if (elements >= 4 * kBlock && joins_rows(part)) found = d + 1;
+  }
+  return found;
+}
+// Elements [begin, end), those of the `inner` dimensions in blocks.
+void run_parts(const Plan& p, int inner, int64_t begin, int64_t end) {
+  const Space& s = p.space;
+  int64_t size = 1;
+  for (int d = 0; d < inner; ++d) size *= s.size[d];
+  for (int64_t at = begin; at < end;) {
+    Plan part = p;
+    part.space.ndim = inner;
+    int64_t rest = at / size;
+    for (int d = inner; d < s.ndim; rest /= s.size[d++])
+      for (int k = 0; k < p.count; ++k) part.operand[k].data += rest % s.size[d] * s.stride[k][d];
+    const int64_t first = at % size, n = std::min(end - at, size - first);
+    Worker(part).run_blocks(first, first + n);
+    at += n;
+  }
+}
+
 void execute(const Plan& p, int64_t numel, int weight) {
   const int64_t row = p.space.ndim > 1 ? p.space.size[0] : 0;
   const bool rows = row >= kLongRow || (row >= kShortRow && !joins_rows(p)) ||
                     (row && numel <= kFewRows * row && reads_rows(p));
+  const int inner = rows && row < kLongRow ? joined_dims(p) : 0;
   parallel_for(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
+    if (inner) return run_parts(p, inner, begin, end);
     Worker worker(p);
     if (rows) worker.run_rows(begin, end);
     else worker.run_blocks(begin, end);

@@ -325,7 +325,7 @@ void cpu_max_backward(Call& c) {
 const Primitives rows{
     {"max_pool", infer_max_pool, cpu_max_pool<true>, Images::Kept},
     {"max_pool_values", infer_max_values, cpu_max_pool<false>, Images::Kept},
-    {"adaptive_max_pool", infer_adaptive_max, cpu_adaptive_max},
+    {"adaptive_max_pool", infer_adaptive_max, cpu_adaptive_max, Images::Kept},
     {"max_pool_backward", infer_max_backward, cpu_max_backward, Images::Kept},
 };
 

@@ -264,8 +264,7 @@ void backward(const std::vector<Axis<T>>& axes, const T* g, T* to, int64_t plane
 
 // The channels of images that lie last and are computed so, else 1.
 int64_t together(const Plan& p, const Tensor& x) {
-  const bool plain = x.dtype == DType::Float32 || x.dtype == DType::Float64;
-  return plain && !(p.antialias && p.nd == 2) && has_channels_last(x) ? x.size(1) : 1;
+  return is_floating(x.dtype) && !(p.antialias && p.nd == 2) && has_channels_last(x) ? x.size(1) : 1;
 }
 void declare(Call& c, const Plan& p, const Tensor& x, Dims shape) {
   if (together(p, x) > 1) c.output(shape, x.dtype, x.device, channels_last_strides(shape));
@@ -277,9 +276,10 @@ void computed(Call& c, const Tensor& given, bool last, F&& f) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   const DType compute = out.dtype == DType::Float64 ? DType::Float64 : DType::Float32;
-  TensorRef x = last ? with_channels_last(given) : contiguous(*to_dtype(given, compute)), wide;
+  TensorRef x = to_dtype(given, compute), wide;
+  x = last ? with_channels_last(*x) : contiguous(*x);
   Tensor* to = &out;
-  if (compute != out.dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
+  if (compute != out.dtype) wide = empty_strided(out.shape(), out.stride(), compute, out.device), to = wide.get();
   {
     LockRelease lock((x->numel + out.numel) * 2);
     if (compute == DType::Float64) f(x->ptr<double>(), to->ptr<double>());

@@ -121,8 +121,8 @@ void cpu_flip(Call& c) {
 }
 
 const Primitives rows{
-    {"roll", infer_roll, cpu_roll},
-    {"flip", infer_flip, cpu_flip},
+    {"roll", infer_roll, cpu_roll, Images::Along},
+    {"flip", infer_flip, cpu_flip, Images::Along},
 };
 
 }  // namespace

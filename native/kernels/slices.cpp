@@ -298,7 +298,7 @@ void cpu_index_fill(Call& c) {
 }
 
 const Primitives rows{
-    {"index_select", infer_index_select, cpu_index_select},
+    {"index_select", infer_index_select, cpu_index_select, Images::Along},
     {"index_add", infer_index_source, cpu_index_add},
     {"index_copy", infer_index_source, cpu_index_copy},
     {"index_fill_number", infer_index_fill, cpu_index_fill},

@@ -230,10 +230,10 @@ void cpu_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"softmax", infer_softmax, cpu_softmax<false>},
-    {"log_softmax", infer_softmax, cpu_softmax<true>},
-    {"_softmax_backward_data", infer_backward, cpu_backward<false>},
-    {"_log_softmax_backward_data", infer_backward, cpu_backward<true>},
+    {"softmax", infer_softmax, cpu_softmax<false>, Images::Along},
+    {"log_softmax", infer_softmax, cpu_softmax<true>, Images::Along},
+    {"_softmax_backward_data", infer_backward, cpu_backward<false>, Images::Along},
+    {"_log_softmax_backward_data", infer_backward, cpu_backward<true>, Images::Along},
 };
 
 }  // namespace

@@ -266,10 +266,10 @@ const Primitives rows{
     {"alias", infer_alias, nullptr},
     {"view.size", infer_view, nullptr},
     {"view_as", infer_view_as, nullptr},
-    {"reshape", infer_reshape, cpu_reshape},
-    {"reshape_as", infer_reshape_as, cpu_reshape},
-    {"flatten", infer_flatten, cpu_reshape},
-    {"ravel", infer_ravel, cpu_reshape},
+    {"reshape", infer_reshape, cpu_reshape, Images::Copied},
+    {"reshape_as", infer_reshape_as, cpu_reshape, Images::Copied},
+    {"flatten", infer_flatten, cpu_reshape, Images::Copied},
+    {"ravel", infer_ravel, cpu_reshape, Images::Copied},
     {"unflatten", infer_unflatten, nullptr},
     {"permute", infer_permute, nullptr},
     {"transpose", infer_transpose, nullptr},
@@ -281,7 +281,7 @@ const Primitives rows{
     {"unsqueeze", infer_unsqueeze, nullptr},
     {"expand", infer_expand, nullptr},
     {"expand_as", infer_expand_as, nullptr},
-    {"contiguous", infer_contiguous, cpu_contiguous},
+    {"contiguous", infer_contiguous, cpu_contiguous, Images::Copied},
 };
 
 }  // namespace

@@ -274,11 +274,12 @@ static std::shared_ptr<const BlockCode> code_for(BlockStep& step, PlanRun& r, co
 }
 
 // What the group reads. `lying`: its images as they lie, if the group is over those.
-static std::vector<Tensor*> tensors_of(const BlockStep& step, PlanRun& r, std::vector<TensorRef>& lying) {
+static std::vector<Tensor*> tensors_of(const BlockStep& step, PlanRun& r, std::vector<TensorRef>& lying, Seen& seen) {
   std::vector<Tensor*> tensors;
   for (const PlanArg& a : step.inputs) tensors.push_back(r.tensor(a));
   const bool along = std::ranges::all_of(step.calls, [](const PlanCall& c) { return c.op->elementwise != nullptr; });
-  if (along && step.own.empty() && lie_together(tensors, lying)) {
+  seen = along && step.own.empty() ? lie_together(tensors, lying) : Seen::Nowhere;
+  if (seen != Seen::Nowhere) {
     for (size_t k = 0; k < tensors.size(); ++k) tensors[k] = lying[k].get();
   } else {
     lying.clear();
@@ -301,7 +302,8 @@ static bool is_at_home(const BlockCode& code, const std::vector<Tensor*>& tensor
 
 void BlockStep::run(PlanRun& r) {
   std::vector<TensorRef> lying;
-  const std::vector<Tensor*> tensors = tensors_of(*this, r, lying);
+  Seen seen;
+  const std::vector<Tensor*> tensors = tensors_of(*this, r, lying, seen);
   const std::shared_ptr<const BlockCode> code = code_for(*this, r, tensors);
   Device device;
   if (!code->possible || !is_at_home(*code, tensors, device)) {
@@ -331,7 +333,7 @@ void BlockStep::run(PlanRun& r) {
   else if (code->numel) device_groups[int(device.type)](*code, r, device, {prepared.memory, at});
   for (size_t k = 0; k < results.size(); ++k) {
     TensorRef made = std::move(held[k]);
-    r.values[size_t(results[k])] = lying.empty() ? std::move(made) : as_plain(std::move(made));
+    r.values[size_t(results[k])] = seen == Seen::Plain ? as_plain(std::move(made)) : std::move(made);
   }
 }
 

@@ -21,6 +21,7 @@ void add_words(std::vector<uint64_t>& to, const Value& v) {
       to.push_back(std::bit_cast<uint64_t>(v.c.re)), to.push_back(std::bit_cast<uint64_t>(v.c.im));
       break;
     case Tag::Ints:
+    case Tag::Bools:
       to.push_back(uint64_t(v.ints.size));
       to.insert(to.end(), v.ints.data, v.ints.data + v.ints.size);
       break;

@@ -240,7 +240,10 @@ void run_call(const PlanCall& call, PlanRun& r, Tensor* to) {
   c.list_result = call.list_result;
   c.given = to;
   if (call.inplace) c.inplace = true, c.given = values[0].tensor;
-  if (!run_on_images(c)) {
+  const PrimitiveRow* row = call.op->row;
+  if (row && row->is_view()) {
+    run_on_memory(c);  // as pending as what it is a view of
+  } else if (!run_on_images(c)) {
     each_tensor(call.args, [&](const PlanArg& a) {
       if (a.kind == PlanArg::Kind::Made) need_memory(*r.tensor(a));
     });

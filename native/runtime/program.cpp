@@ -219,7 +219,8 @@ void Program::write_argument(const Value& from, const Arg& arg, Value& to) {
       to.ints = {list, n};
       break;
     }
-    case Tag::Ints: to.ints.data = write_words(from.ints.data, from.ints.size, is_sizes(arg)); break;
+    case Tag::Ints:
+    case Tag::Bools: to.ints.data = write_words(from.ints.data, from.ints.size, is_sizes(arg)); break;
     case Tag::Floats: to.floats.data = write_words(from.floats.data, from.floats.size, false); break;
     case Tag::Str: {
       const size_t n = size_t(from.str.size);
@@ -246,7 +247,7 @@ bool Program::takes_all(const Call& c) const {
   auto fits = [&](const Tensor& t) { return t.storage && known(t.device) && ours(t); };
   for (int k = 0; k < c.nargs; ++k) {
     const Value& v = c.args[k];
-    if (v.tag == Tag::Generator || v.tag == Tag::Object || v.tag == Tag::Bools || (v.tag == Tag::Int && v.huge))
+    if (v.tag == Tag::Generator || v.tag == Tag::Object || (v.tag == Tag::Int && v.huge))
       return false;
     if (v.tag == Tag::Tensor && !fits(*v.tensor)) return false;
     if (v.tag == Tag::Device && !known(v.device)) return false;

@@ -150,16 +150,78 @@ utils.dlpack _tensor.dlpack DLDeviceType
 """
 
 
-def _rows():
-    for line in _TABLE.split("\n")[1:-1]:
+#: where PyTorch shows it besides
+_ALSO = """
+_lowrank . pca_lowrank svd_lowrank
+_tensor_str . set_printoptions
+ao.quantization.fuser_method_mappings ao.quantization fuse_conv_bn fuse_conv_bn_relu fuse_linear_bn
+ao.quantization.observer ao.quantization HistogramObserver default_histogram_observer
+ao.quantization.qconfig ao.quantization QConfigAny get_default_qat_qconfig
+ao.quantization.qconfig_mapping ao.quantization QConfigMapping get_default_qat_qconfig_mapping
+ao.quantization.qconfig_mapping ao.quantization get_default_qconfig_mapping
+ao.quantization.quantization_mappings ao.quantization get_default_dynamic_quant_module_mappings
+ao.quantization.quantization_mappings ao.quantization get_default_qat_module_mappings
+ao.quantization.quantization_mappings ao.quantization get_default_static_quant_module_mappings
+ao.quantization.quantization_mappings ao.quantization get_dynamic_quant_module_class
+ao.quantization.quantize ao.quantization add_quant_dequant prepare prepare_qat quantize quantize_qat
+ao.quantization.stubs ao.quantization DeQuantStub QuantStub QuantWrapper
+distributed._dist2 distributed ProcessGroup ReduceOp
+distributed.checkpoint.hf_storage distributed.checkpoint HuggingFaceStorageWriter
+distributed.checkpoint.quantized_hf_storage distributed.checkpoint QuantizedHuggingFaceStorageReader
+distributed.distributed_c10d distributed BackendConfig DebugLevel GroupName all_gather_coalesced all_gather_single
+distributed.distributed_c10d distributed all_reduce_coalesced get_backend_config get_debug_level
+distributed.distributed_c10d distributed get_default_backend_for_device get_node_local_rank get_pg_count
+distributed.distributed_c10d distributed is_backend_available is_torchelastic_launched is_ucc_available
+distributed.distributed_c10d distributed new_subgroups_by_enumeration record_comm recv_object_list
+distributed.distributed_c10d distributed reduce_scatter_single send_object_list shrink_group split_group
+distributed.elastic.multiprocessing.api distributed.elastic.multiprocessing DefaultLogsSpecs LogsSpecs Std
+distributed.elastic.multiprocessing.errors.error_handler distributed.elastic.multiprocessing.errors ErrorHandler
+distributed.elastic.multiprocessing.errors.handlers distributed.elastic.multiprocessing.errors get_error_handler
+distributed.optim.optimizer distributed.optim DistributedOptimizer
+distributed.optim.post_localSGD_optimizer distributed.optim PostLocalSGDOptimizer
+distributed.optim.zero_redundancy_optimizer distributed.optim ZeroRedundancyOptimizer
+distributed.rendezvous distributed default_pg_timeout
+distributed.tensor._api distributed.tensor empty full ones rand randn zeros
+export.decomp_utils export CustomDecompTable
+export.exported_program export default_decompositions
+functional . istft pca_lowrank svd_lowrank
+masked.maskedtensor.core masked is_masked_tensor
+mps.event mps Event
+mtia.memory mtia max_memory_allocated memory_allocated memory_stats reset_peak_memory_stats
+mtia.mtia_graph mtia MTIAGraph graph_pool_handle
+nn.modules nn LinearCrossEntropyOptions
+nn.quantized.dynamic.modules nn.quantized.dynamic LSTM Linear
+nn.quantized.dynamic.modules.rnn nn.quantized.dynamic LSTM
+nn.quantized.modules nn.quantized FXFloatFunctional FloatFunctional QFunctional
+nn.quantized.modules.functional_modules nn.quantized FXFloatFunctional FloatFunctional QFunctional
+optim._adafactor optim Adafactor
+optim._muon optim Muon
+package.file_structure_representation package Directory
+package.glob_group package GlobGroup
+package.importer package Importer ObjMismatchError ObjNotFoundError OrderedImporter
+package.package_exporter package EmptyMatchError PackageExporter PackagingError
+package.package_importer package PackageImporter
+utils.benchmark.utils.common utils.benchmark Measurement TaskSpec ordered_unique select_unit set_torch_threads
+utils.benchmark.utils.common utils.benchmark trim_sigfig unit_to_english
+utils.benchmark.utils.compare utils.benchmark Colorize Compare
+utils.benchmark.utils.timer utils.benchmark Language Timer timer
+utils.data.datapipes.datapipe utils.data IterDataPipe MapDataPipe
+xpu.graphs xpu XPUGraph graph_pool_handle is_current_stream_capturing make_graphed_callables
+xpu.memory xpu MemPool XPUPluggableAllocator change_current_allocator get_per_process_memory_fraction memory_snapshot
+xpu.memory xpu memory_stats_as_nested_dict reset_accumulated_memory_stats set_per_process_memory_fraction use_mem_pool
+"""
+
+
+def _rows(table):
+    for line in table.split("\n")[1:-1]:
         theirs, ours, *names = line.split()
         yield f"torch.{theirs}", "flambeau" if ours == "." else f"flambeau.{ours}", names
 
 
 #: (our module, name) -> PyTorch's module
-THEIRS = {(ours, name): theirs for theirs, ours, names in _rows() for name in names}
+THEIRS = {(ours, name): theirs for theirs, ours, names in _rows(_TABLE) for name in names}
 #: (PyTorch's module, name) -> our module
-OURS = {(theirs, name): ours for theirs, ours, names in _rows() for name in names}
+OURS = {(theirs, name): ours for table in (_ALSO, _TABLE) for theirs, ours, names in _rows(table) for name in names}
 
 
 def torch_module(module, name):

@@ -62,19 +62,18 @@ SUMS = {
 }
 #: whose results lie so, too
 LYING = ("relu", "a number", "with itself", "channels", "plain", "cat", "cat others", "cat wide", "max_pool", "indices",
-         "batch_norm", "conv", "grouped", "upwards", "clamp", "half way", "avg_pool", "resize", "group_norm")
+         "batch_norm", "conv", "grouped", "upwards", "clamp", "half way", "avg_pool", "resize", "group_norm", "clone",
+         "pad", "shuffle", "softmax", "normalised", "local", "bf16", "dtype", "int")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("name", [*OPERATORS, *SUMS])
 def test_operators_see_the_same_values(name, dtype):
     lying, plain = images(dtype=dtype)
-    if dtype != torch.float32 and not _C.lies_channels_last(lying):
-        pytest.skip("the processor does not multiply such numbers")
     assert _C.lies_channels_last(lying) and not _C.lies_channels_last(plain)
     op = OPERATORS.get(name) or SUMS[name]
     expected = op(plain)
-    if name in LYING and not (name == "resize" and dtype == torch.bfloat16):
+    if name in LYING:
         assert _C.lies_channels_last(op(lying))
     for y in (lying, lying):  # as it lies, and after somebody has looked
         got = op(y)
@@ -85,6 +84,163 @@ def test_operators_see_the_same_values(name, dtype):
         else:
             assert torch.equal(got, expected)
         assert torch.equal(y, plain)
+
+
+def gate(c=16):
+    return torch.linspace(-1, 1, 3 * c).view(3, c, 1, 1)
+
+
+#: what networks do between convolutions: images that lie go in and come out, and so do their gradients
+BETWEEN = {
+    "dropout": lambda y: F.dropout(y, 0.3), "dropout2d": lambda y: F.dropout2d(y, 0.3),
+    "alpha_dropout": lambda y: F.alpha_dropout(y, 0.3), "clone": lambda y: y.clone(),
+    "contiguous": lambda y: y.contiguous() * 1, "pad": lambda y: F.pad(y, (0, 1, 2, 1)),
+    "crop": lambda y: F.pad(y, (-1, -1, 0, -2)), "pad channels": lambda y: F.pad(y, (0, 0, 0, 0, 4, 4), value=2),
+    "pad batch": lambda y: F.pad(y, (1, 0, 0, 0, 0, 0, 0, 1)), "reflect": lambda y: F.pad(y, (2, 1, 1, 2), "reflect"),
+    "replicate": lambda y: F.pad(y, (1, 0, 3, 0), "replicate"),
+    "circular": lambda y: F.pad(y, (1, 1, 1, 1), "circular"),
+    "pixel_shuffle": lambda y: F.pixel_shuffle(y, 2), "pixel_unshuffle": lambda y: F.pixel_unshuffle(y, 2),
+    "channel_shuffle": lambda y: F.channel_shuffle(y, 4), "half": lambda y: y.bfloat16() * 1,
+    "softmax": lambda y: F.softmax(y, 1), "log_softmax": lambda y: F.log_softmax(y, 1),
+    "softmax of rows": lambda y: F.softmax(y, -1), "batch_norm": lambda y: F.batch_norm(y, None, None, training=True),
+    "group_norm": lambda y: F.group_norm(y, 4), "instance_norm": lambda y: F.instance_norm(y),
+    **{f.__name__: f for f in (F.relu, F.leaky_relu, F.silu, F.hardswish, F.hardsigmoid, F.gelu, torch.sigmoid,
+                               torch.tanh, F.mish, F.elu, F.softplus, F.relu6)},
+    "prelu": lambda y: F.prelu(y, torch.linspace(0, 1, 16, dtype=y.dtype)), "gate": lambda y: y * gate().to(y.dtype),
+    "squeeze and excite": lambda y: y * F.adaptive_avg_pool2d(y, 1).sigmoid(),
+    "squeeze by mean": lambda y: y * y.mean((2, 3), keepdim=True).sigmoid(),
+    "attention of places": lambda y: y * y.amax(1, keepdim=True).sigmoid(),
+    "max_pool": lambda y: F.max_pool2d(y, 3, 2, 1), "avg_pool": lambda y: F.avg_pool2d(y, 2),
+    "adaptive": lambda y: F.adaptive_avg_pool2d(y, 7), "nearest": lambda y: F.interpolate(y, scale_factor=2),
+    "bilinear": lambda y: F.interpolate(y, scale_factor=2, mode="bilinear"),
+    "cat": lambda y: torch.cat([y, y.relu()], 1), "add": lambda y: y + y.relu(), "product": lambda y: y * y.tanh(),
+    "flip": lambda y: y.flip(3), "roll": lambda y: y.roll((1, -2), (2, 3)),
+}
+#: parts and other views: forward takes them as they lie
+PARTS = {
+    "chunk": lambda y: y.chunk(2, 1)[1].relu(), "swapped": lambda y: torch.cat(y.chunk(2, 1)[::-1], 1),
+    "glu": lambda y: F.glu(y, 1), "channels": lambda y: y[:, 3:9] * 2, "inner": lambda y: y[:, :, 1:-1, 2:] + 1,
+    "every second": lambda y: torch.cat([y[..., i::2, j::2] for i in (0, 1) for j in (0, 1)], 1),
+    "convolved": lambda y: F.conv2d(y.chunk(2, 1)[0], torch.ones(16, 8, 3, 3, dtype=y.dtype) / 50, padding=1),
+    "shuffled by hand": lambda y: y.view(3, 4, 4, 28, 26).transpose(1, 2).contiguous().view(SHAPE).relu(),
+    "shuffled by reshape": lambda y: y.view(3, 8, 2, 28, 26).transpose(1, 2).reshape(SHAPE).relu(),
+    "cloned": lambda y: y[:, 4:8].clone() * 2, "index_select": lambda y: y.index_select(1, torch.tensor([3, 1, 1])),
+}
+#: what only reads
+READING = {
+    "mean": lambda y: y.mean((2, 3)), "mean kept": lambda y: y.mean((2, 3), keepdim=True), "sum": lambda y: y.sum(),
+    "amax": lambda y: y.amax((2, 3)), "max": lambda y: y.max(1)[0], "argmax": lambda y: y.argmax(1),
+    "var": lambda y: y.var((0, 2, 3)), "of channels": lambda y: y.mean(1, keepdim=True),
+    "norm": lambda y: y.norm(dim=1),
+    "rows": lambda y: y.permute(0, 2, 3, 1).contiguous(),
+    "linear": lambda y: F.linear(y.flatten(2).transpose(1, 2), torch.linspace(-1, 1, 80, dtype=y.dtype).view(5, 16)),
+    "layer_norm": lambda y: F.layer_norm(y.permute(0, 2, 3, 1), (16,)),
+    "rows reshaped": lambda y: y.permute(0, 2, 3, 1).reshape(3, -1, 8), "copied": lambda y: torch.ones(SHAPE).copy_(y),
+    "part": lambda y: y[1:, 2:9, :3].sum((0, 2)), "image": lambda y: y[1].sum(0),
+    "one channel": lambda y: y[:, 5].sum(1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", [*BETWEEN, *PARTS, *READING])
+def test_nobody_copies_them_between_convolutions(name, dtype):
+    lying, plain = images(dtype=dtype)
+    op = BETWEEN.get(name) or PARTS.get(name) or READING[name]
+
+    def results(y, gradient_of):
+        torch.manual_seed(5)
+        x = y.detach().requires_grad_()
+        out = op(x)
+        if not out.requires_grad:
+            return out, None, None
+        g = gradient_of(out.detach())
+        return out, *torch.autograd.grad(out, x, g), g
+
+    out, to_x, g = results(lying, lambda out: (out * 0.5 - 1).to(out.dtype))
+    assert _C.lies_channels_last(lying)
+    if name not in READING:
+        assert _C.lies_channels_last(out)
+    if name in BETWEEN:
+        assert _C.lies_channels_last(g) and _C.lies_channels_last(to_x)
+    expected, to_plain, _ = results(plain, lambda _: torch.tensor(g.tolist(), dtype=g.dtype))
+    rtol = max(1e-4, 4 * torch.finfo(dtype).eps)
+    for mine, other in ((out, expected), (to_x, to_plain)):
+        if other is not None:
+            assert mine.stride() == other.stride() or name in READING
+            size = float(other.double().abs().max())
+            torch.testing.assert_close(mine.double(), other.double(), rtol=rtol, atol=rtol * max(size, 1))
+
+
+VIEWS = {
+    "image": lambda y: y[1], "channel": lambda y: y[:, 3], "row": lambda y: y[..., 4, :], "column": lambda y: y[..., 5],
+    "part": lambda y: y[1:, 2:9, 3:20, ::2], "steps": lambda y: y[:, 1::3], "one": lambda y: y[:, 4:5],
+    "transposed": lambda y: y.transpose(1, 3), "turned": lambda y: y.transpose(2, 3),
+    "rows": lambda y: y.permute(0, 2, 3, 1),
+    "groups": lambda y: y.unflatten(1, (4, 4)), "dealt": lambda y: y.unflatten(1, (2, 8)).transpose(1, 2),
+    "places": lambda y: y.flatten(2), "sequence": lambda y: y.flatten(2).transpose(1, 2), "all": lambda y: y.flatten(),
+    "cut": lambda y: y.unflatten(2, (7, 4)), "channels first": lambda y: y[0].unflatten(1, (7, 4)),
+    "windows": lambda y: y.unfold(2, 4, 2), "spread": lambda y: y[:1].expand(2, 16, 28, 26), "more": lambda y: y[None],
+    "diagonal": lambda y: y.diagonal(0, 2, 3), "across": lambda y: y.diagonal(0, 1, 2),
+    "strided": lambda y: y.as_strided((3, 5, 7), (900, 30, 2), 11), "joined": lambda y: y.flatten(0, 1),
+}
+USES = {
+    "clone": torch.clone, "contiguous": lambda v: v.contiguous(), "reshape": lambda v: v.reshape(-1),
+    "twice": lambda v: v * 2,
+    "sum": torch.sum, "last": lambda v: v.amax(-1), "first": lambda v: v.mean(0, keepdim=True),
+    "argmax": lambda v: v.argmax(0), "softmax": lambda v: v.softmax(-1), "cat": lambda v: torch.cat([v, v], -1),
+    "flip": lambda v: v.flip(0), "pad": lambda v: F.pad(v, (1, 2)),
+    "layer_norm": lambda v: F.layer_norm(v, v.shape[-1:]),
+    "select": lambda v: v.index_select(0, torch.tensor([0, 0])), "copy": lambda v: torch.zeros(v.shape).copy_(v),
+    "half": lambda v: v.bfloat16(), "sum of two": lambda v: v + v.exp(),
+    "conv": lambda v: F.conv2d(v, torch.ones(3, v.shape[1], 1, 1)) if v.ndim == 4 else v,
+    "shuffle": lambda v: F.channel_shuffle(v, v.shape[1]) if v.ndim > 2 else v,
+    "pool": lambda v: F.max_pool2d(v, 2) if v.ndim == 4 else v,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("use", USES)
+def test_views_of_them(view, use):
+    lying, plain = images()
+    mine, other = (USES[use](VIEWS[view](y)) for y in (lying, plain))
+    assert mine.shape == other.shape and mine.stride() == other.stride() and mine.dtype == other.dtype
+    torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4 * max(1, float(other.abs().max())))
+    if use in ("clone", "copy", "twice"):
+        mine.fill_(7)
+    assert torch.equal(lying, plain)
+
+
+def test_dropout_draws_in_the_order_that_users_see():
+    (lying, plain), masks = images(), []
+    for y in (lying, plain):
+        torch.manual_seed(9)
+        masks.append(F.dropout(y, 0.5) == 0)
+    assert torch.equal(*masks)
+
+
+@pytest.mark.parametrize("first", ["lies", "last"])
+def test_beside_images_with_channels_last(first):
+    """The first operand decides how the result is seen, as of plain images."""
+    lying, plain = images()
+    last = plain.contiguous(memory_format=torch.channels_last)
+    mixed = lying + last if first == "lies" else last - lying
+    expected = plain + last if first == "lies" else last - plain
+    assert _C.lies_channels_last(lying) and mixed.stride() == expected.stride() and torch.equal(mixed, expected)
+    kept = last.clone()
+    kept += lying
+    assert _C.lies_channels_last(lying) and torch.equal(kept, last + plain)
+
+
+@pytest.mark.parametrize("name", ["pad", "reflect", "replicate", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+                                  "cat", "swapped", "every second", "convolved", "chunk", "dropout"])
+def test_channels_last_stays_for_all_to_see(name):
+    op = BETWEEN.get(name) or PARTS[name]
+    x = torch.randn(SHAPE).contiguous(memory_format=torch.channels_last)
+    torch.manual_seed(1)
+    got = op(x)
+    assert got.is_contiguous(memory_format=torch.channels_last) and not got.is_contiguous()
+    if name != "dropout":  # whose numbers go by memory
+        torch.testing.assert_close(got, op(x.contiguous()), rtol=1e-5, atol=1e-5)
 
 
 def test_it_looks_contiguous():

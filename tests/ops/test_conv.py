@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import flambeau
+from flambeau.fx.experimental.proxy_tensor import make_fx
+from flambeau.utils._python_dispatch import TorchDispatchMode
 
 F = flambeau.nn.functional
 rng = np.random.default_rng(0)
@@ -159,3 +161,52 @@ def test_taps_that_meet_padding_alone(size, form):
         assert flambeau.allclose(mine, other, rtol=1e-12, atol=1e-12)
     single = F.conv2d(*(v.detach().float() for v in (x, w, b)), stride, pad, dilation, groups)
     assert flambeau.allclose(single.double(), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("mask", [(True, True, True), (False, True, False), (True, False, True), (False, False, False)])
+def test_gradients_by_name_as_aten_has_them(mask):
+    """aten.convolution_backward: sizes of the bias, three bools, None for what they leave out."""
+    flambeau.manual_seed(0)
+    x, w, b = (flambeau.randn(*s, requires_grad=True) for s in ((2, 4, 6, 7), (6, 2, 3, 3), (6,)))
+    form = (2, 1), (1, 0), (1, 1), False, (0, 0), 2
+    y = flambeau.convolution(x, w, b, *form)
+    g = flambeau.randn(y.shape)
+    expected = flambeau.autograd.grad(y, (x, w, b), g)
+    found = flambeau.ops.aten.convolution_backward.default(g, x, w, [6], *form, mask)
+    for mine, other, asked in zip(found, expected, mask, strict=True):
+        if asked:
+            flambeau.testing.assert_close(mine, other)
+        else:
+            assert mine is None
+    with pytest.raises(TypeError, match="output_mask"):
+        flambeau.ops.aten.convolution_backward(g, x, w, [6], *form, 7)
+
+
+def test_a_mode_and_a_graph_see_the_gradients_call():
+    seen = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is flambeau.ops.aten.convolution_backward.default:
+                seen.append(args[3:])
+            return func(*args, **(kwargs or {}))
+
+    x = flambeau.randn(2, 3, 5, 5)
+    w, b = flambeau.randn(4, 3, 3, 3, requires_grad=True), flambeau.randn(4, requires_grad=True)
+    with Mode():
+        F.conv2d(x, w, b).sum().backward()
+    assert seen == [((4,), (1, 1), (0,), (1, 1), False, (0,), 1, (False, True, True))]
+
+    def gradients(x, w):
+        return flambeau.autograd.grad(F.conv2d(x, w).square().sum(), (w,))
+
+    expected = gradients(x, w)[0]
+    graph = make_fx(lambda x, w: gradients(x, w.requires_grad_()))(x, w.detach())
+    flambeau.testing.assert_close(graph(x, w.detach())[0], expected)
+    assert any(n.target is flambeau.ops.aten.convolution_backward.default for n in graph.graph.nodes)
+
+    @flambeau.compile
+    def step(x, w):
+        return gradients(x, w)[0]
+    for _ in range(3):
+        flambeau.testing.assert_close(step(x, w), expected)

@@ -52,28 +52,29 @@ def convolution(op, size, values, marks, options):
 
 @rule("convolution_backward")
 def convolution_backward(op, size, values, marks, options):
-    grad, x, weight, *form, mask = values
+    grad, x, weight, _, *form, mask = values
     if size == 0 or grad.numel() == 0:
         return NotImplemented
     stride, padding, dilation, transposed, _, groups = form
     grad = front(grad, marks[0], size)
     to_x = to_weight = to_bias = grad.new_empty((size, 0))
-    if mask & 4:
+    ask_x, ask_weight, ask_bias = mask
+    if ask_bias:
         to_bias = _sum(grad, (1, *range(3, grad.ndim)))
-    if mask & 1 and not marks[2]:
+    if ask_x and not marks[2]:
         shape_of = _join(front(x, marks[1], size))
-        to_x = _part(op(_join(grad), shape_of, weight, *form, 1)[0], size)
-        mask &= ~1
-    if mask & 2 and not transposed and groups == 1 and grad.ndim == 5:
+        to_x = _part(op(_join(grad), shape_of, weight, None, *form, (True, False, False))[0], size)
+        ask_x = False
+    if ask_weight and not transposed and groups == 1 and grad.ndim == 5:
         to_weight = _unfolded_weight_gradient(grad, front(x, marks[1], size), weight.shape[marks[2]:],
                                               stride, padding, dilation)
-        mask &= ~2
-    if mask & 3:
+        ask_weight = False
+    if ask_x or ask_weight:
         merged = (_into_channels(grad), _into_channels(front(x, marks[1], size)), _join(front(weight, marks[2], size)))
-        found = op(*merged, *form[:-1], groups * size, mask & 3)
-        if mask & 1:
+        found = op(*merged, None, *form[:-1], groups * size, (ask_x, ask_weight, False))
+        if ask_x:
             to_x = _from_channels(found[0], size)
-        if mask & 2:
+        if ask_weight:
             to_weight = _part(found[1], size)
     return to_x, to_weight, to_bias
 
@@ -105,6 +106,11 @@ def fold(op, size, values, marks, options):
 @rule("pixel_shuffle", "pixel_unshuffle")
 def exchanged(op, size, values, marks, options):
     return op(*values) if values[0].ndim > 3 else NotImplemented  # any number of dimensions lies in front
+
+
+@rule("channel_shuffle")
+def channel_shuffle(op, size, values, marks, options):
+    return _part(op(_join(values[0]), values[1]), size) if size and values[0].ndim > 3 else NotImplemented
 
 
 @rule("grid_sampler", "interpolate")

@@ -17,8 +17,8 @@ _zeros_like, _alias = OPS["zeros_like"], OPS["alias"]
 TOGETHER = {"cat", "stack"}
 #: linear in their first argument; other tensors among the arguments are indices or masks
 FIRST = {"sum", "mean", "clone", "_to_copy", "contiguous", "neg", "flip", "roll", "tril", "triu", "index_select",
-         "gather", "take", "cumsum", "im2col", "col2im", "pixel_shuffle", "pixel_unshuffle", "diag_embed",
-         "masked_select", "repeat_interleave", "sum_to_size", "deg2rad", "rad2deg", "_border"}
+         "gather", "take", "cumsum", "im2col", "col2im", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+         "diag_embed", "masked_select", "repeat_interleave", "sum_to_size", "deg2rad", "rad2deg", "_border"}
 #: linear in each of these arguments, with the others fixed; affine in those after the bar (which count once)
 PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "mv": (0, 1), "dot": (0, 1), "mul": (0, 1), "matmul": (0, 1), "outer": (0, 1)}
 

@@ -10,8 +10,8 @@ def _gradient(wanted, size, known, grad_output, options):
     stride, padding, dilation, groups = options
     unknown = flambeau.zeros((), dtype=known.dtype, device=known.device).expand(size)
     operands = (unknown, known) if wanted == "input" else (known, unknown)
-    found = OPS["convolution_backward"](grad_output, *operands, stride, padding, dilation, False, [0], groups,
-                                        1 if wanted == "input" else 2)
+    found = OPS["convolution_backward"](grad_output, *operands, None, stride, padding, dilation, False, [0], groups,
+                                        (wanted == "input", wanted == "weight", False))
     return found[wanted == "weight"]
 
 

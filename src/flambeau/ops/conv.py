@@ -2,19 +2,19 @@
 
 from .._shown import shown
 from .kinds import OPS, composite, primitive
-from .linear import wanted
 from .padding import constant_pad_nd
 
 convolution_backward = primitive(
-    "convolution_backward(Tensor grad, Tensor input, Tensor weight, int[] stride, int[] padding, int[] dilation, "
-    "bool transposed, int[] output_padding, int groups, int mask) -> (Tensor grad_input, Tensor grad_weight, "
-    "Tensor grad_bias)",
-    d={("grad", "input", "weight"):
-       lambda g0, g1, g2, grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask,
-       needs: _double(wanted((g0, g1, g2), mask), grad, input, weight,
-               (stride, padding, dilation, transposed, output_padding, groups), needs)},
+    "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, "
+    "int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[3] output_mask) "
+    "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
+    d={("grad_output", "input", "weight"):
+       lambda g0, g1, g2, grad_output, input, weight, stride, padding, dilation, transposed, output_padding, groups,
+       output_mask, needs:
+       _double([g if asked else None for g, asked in zip((g0, g1, g2), output_mask, strict=True)], grad_output, input,
+               weight, (stride, padding, dilation, transposed, output_padding, groups), needs)},
     namespace=None,
-    doc="The gradients of convolution; bits 1, 2 and 4 of mask say which are wanted, the others come back empty.")
+    doc="The gradients of convolution for input, weight and bias; None for those that output_mask leaves out.")
 
 
 def _double(grads, grad, input, weight, form, needs):
@@ -31,12 +31,12 @@ def _double(grads, grad, input, weight, form, needs):
             shares.append(g2.reshape((-1,) + (1,) * (grad.ndim - 2)).expand(grad.shape))
         for share in shares:
             to_grad = share if to_grad is None else to_grad + share
-    mask = (needs[1] and g1 is not None) + 2 * (needs[2] and g0 is not None)
-    if not mask:
+    mask = needs[1] and g1 is not None, needs[2] and g0 is not None, False
+    if not any(mask):
         return to_grad, None, None
     to_input, to_weight, _ = convolution_backward(
-        grad, input if g0 is None else g0, weight if g1 is None else g1, *form, mask)
-    return to_grad, to_input if mask & 1 else None, to_weight if mask & 2 else None
+        grad, input if g0 is None else g0, weight if g1 is None else g1, None, *form, mask)
+    return to_grad, to_input, to_weight
 
 
 convolution = primitive(
@@ -44,8 +44,8 @@ convolution = primitive(
     "bool transposed, int[] output_padding, int groups) -> Tensor", autocast="half", keeps_format=True,
     d={("input", "weight", "bias"):
        lambda g, input, weight, stride, padding, dilation, transposed, output_padding, groups, needs:
-       convolution_backward(g, input, weight, stride, padding, dilation, transposed, output_padding, groups,
-                            needs[0] + 2 * needs[1] + 4 * needs[2])},
+       convolution_backward(g, input, weight, (g.shape[1],) if needs[2] else None, stride, padding, dilation,
+                            transposed, output_padding, groups, needs)},
     samples="convolution",
     doc="""Convolution of a batch, or its transpose, in as many dimensions as the weight has beyond two.
 

@@ -1,6 +1,6 @@
 """Copies: with memory of their own, into another tensor, of another dtype or on another device."""
 
-from .kinds import primitive
+from .kinds import OPS, primitive
 
 clone = primitive("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor", d={"self": lambda g: g},
                   doc="A copy with its own memory; gradients pass through.\n\n"
@@ -8,7 +8,7 @@ clone = primitive("clone(Tensor self, *, memory_format? memory_format=None) -> T
 
 copy_ = primitive("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
                   node="CopyBackwards", namespace=None, method=True,
-                  d={"self": lambda g: g.new_zeros(g.shape), "src": lambda g: g},
+                  d={"self": lambda g: OPS["zeros_like"](g), "src": lambda g: g},
                   doc="Writes src, broadcast and converted, into self.\n\n"
                       ">>> flambeau.zeros(2).copy_(flambeau.tensor(3))\ntensor([3., 3.])")
 

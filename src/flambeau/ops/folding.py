@@ -1,7 +1,6 @@
 """Images taken apart and put together: sliding blocks as columns, pixels exchanged with channels."""
 
-from .._shown import shown
-from .kinds import composite, primitive
+from .kinds import primitive
 
 im2col = primitive(
     "im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor",
@@ -31,7 +30,8 @@ col2im = primitive(
 
 
 pixel_shuffle = primitive(
-    "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", method=False, samples="pixel_shuffle",
+    "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", method=False, keeps_format=True,
+    samples="pixel_shuffle",
     d={"self": lambda g, upscale_factor: pixel_unshuffle(g, upscale_factor)},
     doc="""[..., c r r, h, w] to [..., c, h r, w r] (Shi et al. 2016).
 
@@ -41,7 +41,8 @@ pixel_shuffle = primitive(
     """)
 
 pixel_unshuffle = primitive(
-    "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", method=False, samples="pixel_unshuffle",
+    "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", method=False, keeps_format=True,
+    samples="pixel_unshuffle",
     d={"self": lambda g, downscale_factor: pixel_shuffle(g, downscale_factor)},
     doc="""The inverse of pixel_shuffle.
 
@@ -51,19 +52,13 @@ pixel_unshuffle = primitive(
     """)
 
 
-@composite("channel_shuffle(Tensor self, int groups) -> Tensor", method=False,
-           aliases=("native_channel_shuffle", "nn.functional.native_channel_shuffle"), samples="channel_shuffle")
-def channel_shuffle(self, groups):
-    """Channels of `groups` groups dealt out in turn.
+channel_shuffle = primitive(
+    "channel_shuffle(Tensor self, int groups) -> Tensor", method=False, keeps_format=True,
+    aliases=("native_channel_shuffle", "nn.functional.native_channel_shuffle"), samples="channel_shuffle",
+    d={"self": lambda g, self_shape, groups: channel_shuffle(g, self_shape[1] // groups)},
+    doc="""Channels of `groups` groups dealt out in turn.
 
     >>> import flambeau
     >>> flambeau.channel_shuffle(flambeau.arange(4.0).reshape(1, 4, 1), 2).flatten()
     tensor([0., 2., 1., 3.])
-    """
-    if self.ndim < 3:
-        raise RuntimeError("channel_shuffle: input must have at least 3 dimensions (batch, channels, positions), got "
-                           f"shape {list(self.shape)}")
-    n, c, *rest = self.shape
-    if groups <= 0 or c % groups:
-        raise RuntimeError(f"channel_shuffle: {c} channels cannot be divided into groups={shown(groups)}")
-    return self.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(self.shape)
+    """)

@@ -1,5 +1,7 @@
 """`flambeau.ops.<namespace>.<name>`: operators by PyTorch's qualified names, those of libraries and `aten`'s own."""
 
+from importlib import import_module
+
 from .kinds import OPS
 
 _NAMESPACES = {}
@@ -76,7 +78,7 @@ class _AtenPacket:
 
     def __init__(self, op):
         self._op = op
-        self.__name__ = op.name
+        self.__name__ = op.name.removesuffix(".flat")
 
     def __call__(self, *args, **kwargs):
         return self._op(*args, **kwargs)
@@ -153,7 +155,10 @@ class _Aten(Namespace):
     def __getattr__(self, name):
         if name in _READING_PACKETS:
             return _READING_PACKETS[name]
+        import_module("flambeau.ops.aten_forms")  # not sooner: programs seldom ask
         op = OPS.get(name)
+        if op is None or op.kind == "composite":  # its form with PyTorch's arguments, where it has another one
+            op = OPS.get(f"{name}.flat", op)
         if op is None and name.removesuffix("_") in OPS:
             op = OPS[name.removesuffix("_")].inplace_form
         if op is None:

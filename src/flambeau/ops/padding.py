@@ -15,11 +15,11 @@ constant_pad_nd = primitive(
     """)
 
 _border_backward = primitive(
-    "_border_backward(Tensor grad, int[] self_shape, int[] pad, str mode) -> Tensor", namespace=None,
+    "_border_backward(Tensor grad, int[] self_shape, int[] pad, str mode) -> Tensor", namespace=None, keeps_format=True,
     d={"grad": lambda g, pad, mode: _border(g, pad, mode)},
     skip="the gradient of pad, reached through it", doc="Each gradient added where its element came from.")
 _border = primitive(
-    "_border(Tensor self, int[] pad, str mode) -> Tensor", autocast="float32", namespace=None,
+    "_border(Tensor self, int[] pad, str mode) -> Tensor", autocast="float32", namespace=None, keeps_format=True,
     d={"self": lambda g, self_shape, pad, mode: _border_backward(g, self_shape, pad, mode)},
     skip="the kernel of pad, reached through it", doc="A border made of the tensor's own elements.")
 

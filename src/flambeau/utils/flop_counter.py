@@ -80,9 +80,8 @@ def conv_flop(x_shape, w_shape, _bias, _stride, _padding, _dilation, transposed,
 
 def conv_backward_flop(grad_out_shape, x_shape, w_shape, *args, out_shape=None, **kwargs):
     """Of `convolution_backward`: as much as forward for the input's gradient, and again for the weight's."""
-    transposed, mask = args[3], args[-1]
-    one = conv_flop_count(x_shape, w_shape, grad_out_shape, transposed)
-    return one * (bool(mask & 1) + bool(mask & 2))
+    transposed, output_mask = args[4], args[-1]
+    return conv_flop_count(x_shape, w_shape, grad_out_shape, transposed) * (output_mask[0] + output_mask[1])
 
 
 def sdpa_flop_count(query_shape, key_shape, value_shape):

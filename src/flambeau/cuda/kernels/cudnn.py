@@ -108,7 +108,7 @@ def _add_bias(build, made, bias, last):
 
 
 def _convolution_backward(call):
-    grad, x, weight, stride, padding, dilation, transposed, _, _, mask = call.args
+    grad, x, weight, _, stride, padding, dilation, transposed, _, _, mask = call.args
     to_x, to_w, to_b = call.results
     if not usable(call, grad, x, weight):
         return None
@@ -118,13 +118,13 @@ def _convolution_backward(call):
     if not conv.fits:
         return None
     g = Placed(build, "grad", grad, last)
-    if mask & 1:
+    if mask[0]:
         w, made = Placed(build, "w", weight, last), Placed(build, "to_x", to_x, last, True)
         conv.run("forward", g, w, made) if transposed else conv.run("data", made, w, g)
-    if mask & 2:
+    if mask[1]:
         data, made = Placed(build, "x", x, last), Placed(build, "to_w", to_w, last, True)
         conv.run("filter", *((g, made, data) if transposed else (data, made, g)))
-    if mask & 4:
+    if mask[2]:
         rows = (numel(grad) // grad.shape[1], grad.shape[1], 1) if last else \
             (grad.shape[0], grad.shape[1], math.prod(grad.shape[2:]))
         channel_sums(build, g.parameter, build.output("out", to_b), to_b, *rows, accumulated(build, grad))

@@ -358,22 +358,22 @@ def _convolution(call):
 
 
 def _convolution_backward(call):
-    grad, x, weight, stride, padding, dilation, transposed, _, groups, mask = call.args
+    grad, x, weight, _, stride, padding, dilation, transposed, _, groups, mask = call.args
     build, (to_x, to_w, to_b) = Build(call), call.results
     small, big = (x, grad) if transposed else (grad, x)
     conv = _described(x.shape[0], small.shape[1], big.shape[1], groups, small.shape[2:], big.shape[2:],
                       weight.shape[2:], list(stride), list(padding), list(dilation))
     g, data, wide = build.input("grad", grad), build.input("x", x), accumulated(build, grad)
-    if mask & 1:
+    if mask[0]:
         _side(build, "gather_small" if transposed else "gather_big", g, build.input("w", weight),
               build.output("out", to_x), conv, to_x, back=True)
-    if mask & 2 and numel(weight):
+    if mask[1] and numel(weight):
         sides = (data, g) if transposed else (g, data)
         build.run(f"  const {wide} sum = weight_sum<{wide}, {flag(transposed)}>(small, big, conv, blockIdx.x);\n"
                   f"  if (threadIdx.x == 0) out[blockIdx.x] = cast<{build.type(to_w)}>(sum);\n",
                   [_renamed("small", sides[0]), _renamed("big", sides[1]), build.output("out", to_w), conv],
                   numel(weight), 256, _FILES)
-    if mask & 4 and grad.shape[1]:
+    if mask[2] and grad.shape[1]:
         inner = math.prod(grad.shape[2:])
         channel_sums(build, g, build.output("out", to_b), to_b, grad.shape[0], grad.shape[1], inner, wide)
     return build.plan()

@@ -87,7 +87,6 @@ def convolution(call):
 @rule("convolution_backward")
 def convolution_backward(call):
     """Gradients of weight and bias are sums over the batch."""
-    mask = call.value("mask")
-    wanted = [bool(mask >> k & 1) for k in range(3)]
+    wanted = call.value("output_mask")
     return Rule([{"b": 0}, {"b": 0}, {}], [{"b": 0} if wanted[0] else {}, {}, {}], total="sum", filled=True,
                 deps=[deps if want else () for deps, want in zip(((0, 2), (0, 1), (0,)), wanted)])
