@@ -5,6 +5,7 @@ statement `x`, `y`, `z` are (r, r) floats in [0.05, 0.95), `v`, `w` are flat one
 shape of x and holds column numbers, `b` holds bools, `p`, `q` are int64, `r` is the side of the matrices.
 """
 
+import flambeau
 from flambeau.ops.kinds import FACTS, OPS
 
 COMMON = """\
@@ -328,3 +329,30 @@ def statements():
     """{name: (statement, largest side)} of the whole sweep."""
     table = {name: (text, 1 << 14) for name, text in (pointwise() | FORMS).items() if text}
     return table | {name: (text, 1024) for name, text in PRODUCTS.items()}
+
+
+GRADIENT = """
+inputs = [t.requires_grad_() for t in ({names},) if t.is_floating_point()]
+result = {statement}
+result = result if torch.is_tensor(result) else next(t for t in result if t.requires_grad)
+weights = torch.ones_like(result)
+"""
+
+
+def gradient(statement, side):
+    """Set-up and statement of the gradient of what `statement` computes."""
+    names = [name for name in names_in(statement) if name in MAKES or name == "x"]
+    lines = setup(statement, side) + GRADIENT.format(names=", ".join(names), statement=statement)
+    return lines, "torch.autograd.grad(result, inputs, weights, retain_graph=True, allow_unused=True)"
+
+
+def has_gradient(statement):
+    """Whether it runs and gives a tensor that depends on its inputs."""
+    names = {"torch": flambeau, "F": flambeau.nn.functional}
+    try:
+        lines, timed = gradient(statement, 2)
+        exec(lines, names)  # the table's own texts
+        eval(timed, names)
+    except (RuntimeError, TypeError, AttributeError, StopIteration, SyntaxError):
+        return False
+    return True

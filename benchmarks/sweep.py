@@ -1,5 +1,7 @@
 """`python -m benchmarks.sweep --torch PYTHON`: every operator at 4, 1 K, 1 M and 16 M elements against PyTorch.
 
+With `--gradients` the backward pass of each instead.
+
 Prints what misses its aim (tiny: 3x, else 1x), then the slowest ratios; `--markdown FILE` writes that table.
 """
 
@@ -10,7 +12,7 @@ import re
 import sys
 from collections import Counter
 
-from .forms import setup, statements
+from .forms import gradient, has_gradient, setup, statements
 from .race import Worker, race
 from .rows import Row
 
@@ -26,6 +28,7 @@ def arguments():
                         help="an interpreter that has PyTorch")
     parser.add_argument("--only", metavar="REGEX", default="", help="operators whose name matches")
     parser.add_argument("--sizes", default=",".join(SIDES), help="of: " + ", ".join(SIDES))
+    parser.add_argument("--gradients", action="store_true", help="the backward pass of each alone")
     parser.add_argument("--threads", type=int, default=0, help="threads of both libraries (default: their own)")
     parser.add_argument("--budget", type=float, default=0.06, help="seconds per row and library")
     parser.add_argument("--worst", type=int, default=20, help="how many of the slowest to list")
@@ -42,7 +45,10 @@ def measure(options):
         for name, (statement, largest) in statements().items():
             if SIDES[size] > largest or not re.search(options.only, name):
                 continue
-            row = Row("sweep", name, setup(statement, SIDES[size]), statement)
+            if options.gradients and not has_gradient(statement):
+                continue
+            made = gradient(statement, SIDES[size]) if options.gradients else (setup(statement, SIDES[size]), statement)
+            row = Row("sweep", name, *made)
             times = race(row, workers, 2, min(0.01, options.budget / 8), options.budget, min)
             found.append((name, size, times["flambeau"], times["torch"]))
             print(*line(found[-1]), flush=True)

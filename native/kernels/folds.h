@@ -213,6 +213,19 @@ struct Fold {
         return;
     }
   }
+  // `n` results, `step` elements apart from place `o` on; those of most sums and means side by side.
+  void store_run(int64_t o, int64_t step, const Acc* acc, int64_t n) const {
+    if constexpr (std::is_same_v<Acc, double>)
+      if (step == 1 && dtype == DType::Float32 && (finish == Finish::None || finish == Finish::Divide)) {
+        float* __restrict to = reinterpret_cast<float*>(out) + o;
+        if (finish == Finish::None)
+          for (int64_t j = 0; j < n; ++j) to[j] = float(acc[j]);
+        else
+          for (int64_t j = 0; j < n; ++j) to[j] = float(acc[j] / double(count));
+        return;
+      }
+    for (int64_t j = 0; j < n; ++j) store(o + j * step, acc[j]);
+  }
 };
 
 // Blocks are centred on their own mean, then joined (Chan, Golub, LeVeque 1979).

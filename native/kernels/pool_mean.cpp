@@ -200,8 +200,11 @@ void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
           for (int64_t i = d.begin; i < d.end; ++i)
             for (int64_t j = h.begin; j < h.end; ++j, row_done(poll)) {
               T* row = plane + (i * H.in + j) * W.in;
-              for (int64_t o = 0; o < W.out; ++o)
-                for (int64_t q = W.window(o).begin; q < W.window(o).end; ++q) row[q] += share[o];
+              for (int64_t o = 0; o < W.out; ++o) {
+                const Window w = W.window(o);
+                const T one = share[o];
+                for (int64_t q = w.begin; q < w.end; ++q) row[q] += one;
+              }
             }
         }
     }

@@ -245,7 +245,9 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
                    part(length, piece + 1, pieces), buffer.data());
       if (!all.empty()) continue;
       const int64_t out = first * last.out + offset_of<&Axis::out>(p.keep, p.nkeep - 1, o);
-      for (int64_t j = 0; j < w; ++j) op.store(out + j * last.out, acc[j]);
+      if constexpr (requires { op.store_run(out, last.out, acc, w); }) op.store_run(out, last.out, acc, w);
+      else
+        for (int64_t j = 0; j < w; ++j) op.store(out + j * last.out, acc[j]);
     }
   });
   if (all.empty()) return;

@@ -233,6 +233,30 @@ TensorRef apart(const Tensor& source, const Tensor& out) {
   return copy;
 }
 
+// Columns of dense rows: row by row, each index once for every row. False: these are no such columns.
+bool add_columns(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d) {
+  if (d != out.ndim - 1 || out.ndim < 2 || !out.contiguous() || !source.contiguous()) return false;
+  const int64_t size = size_at(out, int(d)), n = index.numel, rows = size ? out.numel / size : 0;
+  auto add = [&]<class T>() {
+    auto own = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
+    own_indices(index.ptr<int64_t>(), n, size, own.get());
+    LockRelease lock(source.numel);
+    parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t r, int64_t end) {
+      for (; r < end; ++r) {
+        const T* x = source.ptr<T>() + r * n;
+        T* y = out.ptr<T>() + r * size;
+        for (int64_t k = 0; k < n; ++k) y[own[k]] += x[k];
+      }
+    });
+  };
+  if (rows < 2 || n == 0) return false;
+  check_indices(c, index, d, size);
+  if (out.dtype == DType::Float32) add.operator()<float>();
+  else if (out.dtype == DType::Float64) add.operator()<double>();
+  else return false;
+  return true;
+}
+
 void cpu_index_add(Call& c) {
   Tensor& out = c.out();
   begin_with_self(c);
@@ -247,6 +271,7 @@ void cpu_index_add(Call& c) {
     source = scaled;
   }
   DType dtype = out.dtype;
+  if (add_columns(c, out, *index, *source, c.dim(1, out.ndim))) return;
   each_slice(c, out, *index, *source, c.dim(1, out.ndim),
              [dtype](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) { add_run(dtype, a, sa, b, sb, n); });
 }
