@@ -81,11 +81,11 @@ double exp_sum(const float* x, float* out, float top, int64_t n) {
         store(out + i + L, v);
       }
     }
+    const Floats padding = Floats{} - std::numeric_limits<float>::infinity();
     for (; i < end; i += L) {
-      const int64_t m = end - i < L ? end - i : L;
-      Floats u = exp(load(x + i, m, -std::numeric_limits<float>::infinity()) - top);
+      Floats u = exp(load_part(x + i, end - i, padding) - top);
       a += u;
-      if (out) store(out + i, u, m);
+      if (out) store_part(out + i, u, end - i);
     }
     total += add_lanes(a + b);
   }
@@ -229,17 +229,9 @@ void softmax_backward(const float* g, const float* y, float* dx, int64_t rows, i
 
 void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted) {
   for (int64_t i = 0; i < n; i += L) {
-    const int64_t m = n - i < L ? n - i : L;
-    const bool whole = m == L;
-    Floats v = (whole ? load(x + i) : load(x + i, m, 0)) - (whole ? load(top + i) : load(top + i, m, 0)), e = exp(v);
-    Floats s = (whole ? load(sum + i) : load(sum + i, m, 0)) + e, result = shifted ? v : e;
-    if (whole) {
-      store(sum + i, s);
-      store(y + i, result);
-    } else {
-      store(sum + i, s, m);
-      store(y + i, result, m);
-    }
+    const Floats v = load_part(x + i, n - i, Floats{}) - load_part(top + i, n - i, Floats{}), e = exp(v);
+    store_part(sum + i, load_part(sum + i, n - i, Floats{}) + e, n - i);
+    store_part(y + i, shifted ? v : e, n - i);
   }
 }
 

@@ -25,23 +25,18 @@ inline Floats load(const float* p) {
   std::memcpy(&v, p, kBytes);
   return v;
 }
-inline Floats load(const float* p, int64_t n, float padding) {
-  float lanes[L];
-  for (int i = 0; i < L; ++i) lanes[i] = i < n ? p[i] : padding;
-  return load(lanes);
-}
 inline void store(float* p, Floats v) { std::memcpy(p, &v, kBytes); }
-inline void store(float* p, Floats v, int64_t n) { std::memcpy(p, &v, size_t(n) * 4); }
 // The first n lanes from p, the others from `padding`; a short row has no other loads, so these must be quick.
 inline Floats load_part(const float* p, int64_t n, Floats padding) {
-#if defined(__AVX512F__)
-  return n >= L ? load(p) : Floats(_mm512_mask_loadu_ps(__m512(padding), __mmask16((1u << n) - 1), p));
-#elif defined(__AVX2__)
   if (n >= L) return load(p);
+#if defined(__AVX512F__)
+  return Floats(_mm512_mask_loadu_ps(__m512(padding), __mmask16((1u << n) - 1), p));
+#elif defined(__AVX2__)
   const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7}, inside = lane < int32_t(n);
   return inside ? Floats(_mm256_maskload_ps(p, __m256i(inside))) : padding;
 #else
-  return n >= L ? load(p) : load(p, n, padding[0]);
+  std::memcpy(&padding, p, size_t(n) * 4);
+  return padding;
 #endif
 }
 inline void store_part(float* p, Floats v, int64_t n) {
@@ -52,7 +47,7 @@ inline void store_part(float* p, Floats v, int64_t n) {
   const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7};
   _mm256_maskstore_ps(p, __m256i(lane < int32_t(n)), __m256(v));
 #else
-  store(p, v, n);
+  std::memcpy(p, &v, size_t(n) * 4);
 #endif
 }
 
