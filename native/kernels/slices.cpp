@@ -233,27 +233,22 @@ TensorRef apart(const Tensor& source, const Tensor& out) {
   return copy;
 }
 
-// Columns of dense rows: row by row, each index once for every row. False: these are no such columns.
-bool add_columns(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d) {
-  if (d != out.ndim - 1 || out.ndim < 2 || !out.contiguous() || !source.contiguous()) return false;
-  const int64_t size = size_at(out, int(d)), n = index.numel, rows = size ? out.numel / size : 0;
-  auto add = [&]<class T>() {
-    auto own = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
-    own_indices(index.ptr<int64_t>(), n, size, own.get());
-    LockRelease lock(source.numel);
-    parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t r, int64_t end) {
-      for (; r < end; ++r) {
-        const T* x = source.ptr<T>() + r * n;
-        T* y = out.ptr<T>() + r * size;
-        for (int64_t k = 0; k < n; ++k) y[own[k]] += x[k];
-      }
-    });
-  };
-  if (rows < 2 || n == 0) return false;
+// Columns of dense matrices: row by row, f(out, source) for each index in turn. False: these are no such columns.
+template <class T, class F>
+bool each_column(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, F f) {
+  const int64_t n = index.numel, size = size_at(out, int(d));
+  if (n == 0 || d != out.ndim - 1 || out.numel < 2 * size || !out.contiguous() || !source.contiguous()) return false;
   check_indices(c, index, d, size);
-  if (out.dtype == DType::Float32) add.operator()<float>();
-  else if (out.dtype == DType::Float64) add.operator()<double>();
-  else return false;
+  auto own = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
+  own_indices(index.ptr<int64_t>(), n, size, own.get());
+  LockRelease lock(source.numel);
+  parallel_for(out.numel / size, std::max<int64_t>(1, kGrain / n), [&](int64_t r, int64_t end) {
+    for (; r < end; ++r) {
+      const T* x = source.ptr<T>() + r * n;
+      T* y = out.ptr<T>() + r * size;
+      for (int64_t k = 0; k < n; ++k) f(y[own[k]], x[k]);
+    }
+  });
   return true;
 }
 
@@ -270,17 +265,22 @@ void cpu_index_add(Call& c) {
     for (int64_t k = 0; k < scaled->numel; ++k) f(scaled->data + k * out.itemsize(), factor->data);
     source = scaled;
   }
-  DType dtype = out.dtype;
-  if (add_columns(c, out, *index, *source, c.dim(1, out.ndim))) return;
-  each_slice(c, out, *index, *source, c.dim(1, out.ndim),
+  const DType dtype = out.dtype;
+  const int64_t d = c.dim(1, out.ndim);
+  auto add = [](auto& to, auto v) { to += v; };
+  if (dtype == DType::Float32 && each_column<float>(c, out, *index, *source, d, add)) return;
+  if (dtype == DType::Float64 && each_column<double>(c, out, *index, *source, d, add)) return;
+  each_slice(c, out, *index, *source, d,
              [dtype](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) { add_run(dtype, a, sa, b, sb, n); });
 }
 void cpu_index_copy(Call& c) {
   Tensor& out = c.out();
   begin_with_self(c);
   TensorRef source = apart(c.tensor(3), out), index = index_vector(c.tensor(2));
+  const int64_t d = c.dim(1, out.ndim);
   visit_size(out.itemsize(), [&]<class T>() {
-    each_slice(c, out, *index, *source, c.dim(1, out.ndim),
+    if (each_column<T>(c, out, *index, *source, d, [](T& to, T v) { to = v; })) return;
+    each_slice(c, out, *index, *source, d,
                [](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) {
                  move_run<T>(a, sa * int64_t(sizeof(T)), b, sb * int64_t(sizeof(T)), n);
                });
