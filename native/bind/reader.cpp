@@ -166,7 +166,7 @@ bool Reader::read_bool(PyObject* o, Value& v) {
 }
 
 bool Reader::read_ints(const Arg& arg, PyObject* o, Value& v) {
-  if (PyTuple_Check(o) && ints(&PyTuple_GET_ITEM(o, 0), PyTuple_GET_SIZE(o), v)) return true;
+  if (usual_ints(arg, o, v)) return true;
   if (PyList_Check(o)) {
     PyObject* t = owned(o);
     if (ints(PySequence_Fast_ITEMS(t), PySequence_Fast_GET_SIZE(t), v)) return true;

@@ -37,10 +37,10 @@ struct Reader {
     }
     if (!converted(arg, position, o, v) && !taken_over(o)) refuse(arg, position, o);
   }
-  // An argument of ints in one of the forms that most calls give: an int of one digit, a tuple of ints. False: `read`
-  // tells what it is.
+  // An argument of ints in one of the forms that most calls give: an int of one digit, a tuple of ints. False: it is
+  // something else, or nothing that fits.
   bool usual_ints(const Arg& arg, PyObject* o, Value& v) {
-    if (PyTuple_CheckExact(o)) return ints(&PyTuple_GET_ITEM(o, 0), PyTuple_GET_SIZE(o), v);
+    if (PyTuple_Check(o)) return ints(&PyTuple_GET_ITEM(o, 0), PyTuple_GET_SIZE(o), v);
     int64_t only;
     if (arg.repeat || !PyLong_CheckExact(o) || !small_integer(o, only) || f.nints == std::ssize(f.ints)) return false;
     int64_t* place = f.ints + f.nints++;
