@@ -41,11 +41,11 @@ def measure(options):
     """[(name, size, seconds here, seconds of PyTorch or error text)]."""
     workers = [Worker("flambeau", threads=options.threads), Worker("torch", options.torch, options.threads)]
     found = []
+    table = {name: form for name, form in statements().items()
+             if re.search(options.only, name) and (not options.gradients or has_gradient(form[0]))}
     for size in options.sizes.split(","):
-        for name, (statement, largest) in statements().items():
-            if SIDES[size] > largest or not re.search(options.only, name):
-                continue
-            if options.gradients and not has_gradient(statement):
+        for name, (statement, largest) in table.items():
+            if SIDES[size] > largest:
                 continue
             made = gradient(statement, SIDES[size]) if options.gradients else (setup(statement, SIDES[size]), statement)
             row = Row("sweep", name, *made)
