@@ -11,44 +11,18 @@
 //
 // A node runs on the lane (core/device_table.h) that its operation ran on, leaves are handed over on the caller's.
 // Gradients that come from another lane are waited for, and so is everything when the pass ends.
-#include <algorithm>
-#include <memory>
-#include <unordered_map>
-#include <unordered_set>
-
-#include "../core/device_table.h"
-#include "node.h"
-#include "places.h"
+#include "pass.h"
 
 namespace flambeau {
 
 namespace {
 
-OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view.size"}, op_to{"_to_copy"}, op_isnan{"isnan"}, op_any{"any"};
+OpHandle op_add{"add"}, op_isnan{"isnan"}, op_any{"any"};
 
-struct Slot {
-  Node* node = nullptr;  // counted
-  TensorRef grad;        // of output 0
-  std::vector<TensorRef> more;
-  uint32_t lane = 0;     // that the gradients so far are ready on
-};
+thread_local Lists spare;  // memory of the pass before, empty
 
-struct LeafSlot {
-  TensorRef leaf, grad;
-  uint32_t lane = 0;
-};
+}  // namespace
 
-void enter_lane(uint32_t lane) {
-  if (__builtin_expect(lane != tls.lane, 0)) lanes.enter(lane);
-}
-// Makes gradients that are ready on `lane` ready on the current one, which is going to work on them.
-void bring(uint32_t& lane, std::span<const TensorRef> grads) {
-  lanes.follow(std::exchange(lane, tls.lane));
-  for (const TensorRef& g : grads)
-    if (g) lanes.use(*g);
-}
-
-// Sum of a and b; in place where nobody else sees a's memory.
 TensorRef added(TensorRef a, TensorRef b) {
   if (!tls.grad_enabled && unshared(*a) && !(b->flags & kIndirect)) {
     Value args[3] = {Value(a.get()), Value(b.get()), Value(int64_t(1))};
@@ -66,226 +40,21 @@ TensorRef added(TensorRef a, TensorRef b) {
   return invoke(op_add, {Value(a.get()), Value(b.get())});
 }
 
-struct Lists {
-  std::vector<Slot> slots;
-  std::vector<uint32_t> free_slots;
-  std::vector<std::pair<uint64_t, uint32_t>> heap;  // (sequence, slot), largest first
-  std::vector<LeafSlot> leaves;
-  std::vector<std::pair<uint64_t, uint32_t>>
-      waiting;  // heap of (first use, leaf): leaves whose gradient may still grow
-  std::vector<NodeRef> roots;
-  Places places;  // of nodes in `slots`, of leaves in `leaves`
-  void clear() {
-    slots.clear(), free_slots.clear(), heap.clear(), leaves.clear(), waiting.clear(), roots.clear(), places.clear();
-  }
-};
+Pass::Pass(BackwardOptions o)
+    : Lists(std::exchange(spare, {})), options(o), number(++process.passes), outer(std::exchange(tls.pass, this)) {}
 
-// The nodes to come at one moment of a pass, and for each leaf the oldest of them that leads to it.
-struct Ahead {
-  Places seen;  // nodes, and leaves, whose places are in `oldest`
-  std::vector<uint64_t> oldest;
-  uint64_t of(const Tensor& leaf) const {
-    uint32_t k = seen.find(&leaf);
-    return k == Places::kNone ? UINT64_MAX : oldest[k];
-  }
-};
-
-thread_local Lists spare;  // memory of the pass before, empty
-
-}  // namespace
-
-struct Pass : Lists {
-  BackwardOptions options;
-  std::vector<Ref<Object>> callbacks;
-  uint64_t number;
-  const uint32_t home = tls.lane;       // the caller's lane …
-  std::vector<uint32_t> visited_lanes;  // … and those that nodes ran on beside it
-  Node* running = nullptr;
-  Pass* outer;  // the pass of this thread that called into this one
-  // With `inputs`: only nodes that lead to one of them run, and gradients arriving at them are kept.
-  bool limited = false;
-  bool hooked = false;  // a leaf that waits has hooks
-  std::unique_ptr<Ahead> ahead;  // once it was looked for
-  std::unordered_map<Object*, bool> leads;
-  std::unordered_map<Object*, std::vector<std::pair<uint32_t, int>>> captures;  // target -> (output, which input)
-  Grads captured;
-
-  explicit Pass(BackwardOptions o)
-      : Lists(std::exchange(spare, {})), options(o), number(++process.passes), outer(std::exchange(tls.pass, this)) {}
-  ~Pass() {
-    tls.pass = outer;
-    enter_lane(home);
-    for (Slot& s : slots)
-      if (s.node) release(s.node);
-    clear();
-    constexpr size_t kKeep = 4096;
-    if (slots.capacity() <= kKeep && leaves.capacity() <= kKeep && places.capacity() <= 2 * kKeep)
-      spare = std::move(static_cast<Lists&>(*this));
-  }
-
-  uint32_t slot_of(Node* node) {
-    uint32_t k = places.find(node);
-    if (k != Places::kNone) return k;
-    if (free_slots.empty()) {
-      k = uint32_t(slots.size());
-      slots.emplace_back();
-    } else {
-      k = free_slots.back();
-      free_slots.pop_back();
-    }
-    retain(node);
-    slots[k].node = node;
-    slots[k].lane = tls.lane;
-    places.insert(node, k);
-    heap.emplace_back(node->sequence, k);
-    std::push_heap(heap.begin(), heap.end());
-    return k;
-  }
-
-  LeafSlot& leaf_of(Tensor* t) {
-    uint32_t k = places.find(t);
-    if (k != Places::kNone) return leaves[k];
-    k = uint32_t(leaves.size());
-    places.insert(t, k);
-    waiting.emplace_back(ahead ? ahead->of(*t) : t->first_use, k);
-    std::push_heap(waiting.begin(), waiting.end());
-    if (t->extra) hooked = true;
-    leaves.push_back({TensorRef::borrow(t), {}, tls.lane});
-    return leaves.back();
-  }
-
-  void arrive(const Edge& edge, TensorRef grad) {
-    if (edge.leaf) {
-      LeafSlot& s = leaf_of(edge.tensor());
-      if (__builtin_expect(s.lane != tls.lane, 0)) bring(s.lane, {&s.grad, 1});
-      return add_to(s.grad, std::move(grad));
-    }
-    Slot& s = slots[slot_of(edge.node())];
-    if (__builtin_expect(s.lane != tls.lane, 0)) {
-      bring(s.lane, s.more);
-      if (s.grad) lanes.use(*s.grad);
-    }
-    if (edge.output_nr == 0) return add_to(s.grad, std::move(grad));
-    if (s.more.size() < edge.output_nr) s.more.resize(edge.output_nr);
-    add_to(s.more[edge.output_nr - 1], std::move(grad));
-  }
-  static void add_to(TensorRef& place, TensorRef grad) {
-    place = place ? added(std::move(place), std::move(grad)) : std::move(grad);
-  }
-
-  // The node's lane becomes current, and its gradients, which are ready on `lane`, are brought there.
-  void enter_lane_of(const Node& node, uint32_t lane, TensorRef* grads) {
-    if (node.lane != tls.lane && lanes.enter(node.lane) && std::ranges::find(visited_lanes, node.lane) ==
-                                                                visited_lanes.end())
-      visited_lanes.push_back(node.lane);
-    if (lane != tls.lane) bring(lane, {grads, size_t(node.nouts)});
-  }
-  // Back on the caller's lane, for which all that the pass has done comes before what it does now.
-  void come_home() {
-    enter_lane(home);
-    for (uint32_t lane : visited_lanes)
-      if (lane != home) lanes.follow(lane);
-    if (!visited_lanes.empty())
-      for (const TensorRef& g : captured)
-        if (g) lanes.use(*g);
-  }
-
-  bool wanted(const Edge& e) {
-    if (!e.target) return false;
-    if (!limited) return true;
-    auto found = leads.find(e.target);
-    return found != leads.end() && found->second;
-  }
-};
+Pass::~Pass() {
+  tls.pass = outer;
+  enter_lane(home);
+  for (Slot& s : slots)
+    if (s.node) release(s.node);
+  clear();
+  constexpr size_t kKeep = 4096;
+  if (slots.capacity() <= kKeep && leaves.capacity() <= kKeep && places.capacity() <= 2 * kKeep)
+    spare = std::move(static_cast<Lists&>(*this));
+}
 
 namespace {
-
-bool same_shape(Dims a, Dims b) { return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin()); }
-
-// The gradient on the device of what it is the gradient of, which an operator may have moved to a CUDA device or back.
-TensorRef moved(TensorRef g, Device device) {
-  const bool elsewhere = g->device.type == DeviceType::CUDA || device.type == DeviceType::CUDA;
-  if (__builtin_expect(!elsewhere || g->device == device, 1)) return g;
-  Value to;
-  to.tag = Tag::Device;
-  to.device = device;
-  return invoke(op_to, {Value(g.get()), Value(), to});
-}
-
-// The gradient in the shape and dtype of what it is the gradient of: broadcast dimensions summed.
-TensorRef fitted(TensorRef g, Dims shape, DType dtype, Node& from, int which) {
-  if (g->dtype != dtype) {
-    if (is_complex(g->dtype) && !is_complex(dtype)) {
-      static OpHandle real{"real"};
-      g = invoke(real, {Value(g.get())});
-    }
-    if (g->dtype != dtype) {
-      Value d;
-      d.tag = Tag::DType;
-      d.dtype = dtype;
-      g = invoke(op_to, {Value(g.get()), d});
-    }
-  }
-  if (same_shape(g->shape(), shape)) return g;
-  int64_t extra = int64_t(g->ndim) - int64_t(shape.size());
-  bool fits = extra >= 0, kept = false;
-  std::vector<int64_t> dims;
-  for (int64_t k = 0; k < extra; ++k) dims.push_back(k);
-  for (size_t k = 0; fits && k < shape.size(); ++k) {
-    int64_t have = g->sizes[extra + k];
-    fits = shape[k] == have || shape[k] == 1;
-    if (shape[k] != have) dims.push_back(extra + int64_t(k)), kept = true;
-  }
-  if (!fits)
-    runtime_error(node_name(from), ": gradient ", which, " has shape ", shape_text(g->shape()),
-                  ", which cannot be summed to ", shape_text(shape), ", the shape of what it is the gradient of");
-  g = invoke(op_sum, {Value(g.get()), Value(Dims(dims)), Value(kept)});
-  return kept && extra ? invoke(op_view, {Value(g.get()), Value(shape)}) : std::move(g);
-}
-
-// The same on the device of what it is the gradient of, a tensor or a node's output.
-template <class Of>
-TensorRef fitted(TensorRef g, const Of& of, Node& from, int which) {
-  return moved(fitted(std::move(g), of.shape(), of.dtype, from, which), of.device);
-}
-
-// Depth first without recursion: which targets lead to an input.
-void find_leads(Pass& pass, std::span<const Target> roots) {
-  struct Frame {
-    Node* node;
-    int edge;
-    bool leads;
-  };
-  std::vector<Frame> stack;
-  auto visit = [&](Node* n) {
-    if (pass.leads.contains(n)) return;
-    pass.leads[n] = pass.captures.contains(n);
-    stack.push_back({n, 0, false});
-  };
-  for (const Target& root : roots)
-    if (Node* fn = root.node ? root.node : grad_fn_of(*root.tensor)) {
-      visit(fn);
-      while (!stack.empty()) {
-        Frame& f = stack.back();
-        if (f.edge == f.node->nedges) {
-          Frame done = f;
-          stack.pop_back();
-          if (done.leads) pass.leads[done.node] = true;
-          if (!stack.empty() && pass.leads[done.node]) stack.back().leads = true;
-          continue;
-        }
-        const Edge& e = f.node->edges[f.edge++];
-        if (!e.target) continue;
-        if (e.leaf) {
-          if (pass.captures.contains(e.target)) pass.leads[e.target] = true, f.leads = true;
-        } else if (auto known = pass.leads.find(e.target); known != pass.leads.end()) {
-          f.leads |= known->second;
-        } else {
-          visit(e.node());
-        }
-      }
-    }
-}
 
 void capture(Pass& pass, Object* target, uint32_t output_nr, const TensorRef& grad) {
   auto found = pass.captures.find(target);
@@ -336,37 +105,6 @@ void finish_leaf(Pass& pass, uint32_t k) {
   }
   if (node && node->hooks) hooks.run_node_post_hooks(*node, nullptr, &s.grad);
   if (s.leaf->extra && s.leaf->extra->accumulate_hooks) hooks.run_accumulate_hooks(*s.leaf);
-}
-
-// Finds for each leaf the oldest node to come that leads to it.
-void look_ahead(Pass& pass) {
-  pass.ahead = std::make_unique<Ahead>();
-  auto& [seen, oldest] = *pass.ahead;
-  std::vector<Node*> stack;
-  auto visit = [&](Node* n) {
-    if (seen.find(n) != Places::kNone) return;
-    seen.insert(n, 0);
-    stack.push_back(n);
-  };
-  for (const auto& [number, slot] : pass.heap) visit(pass.slots[slot].node);
-  while (!stack.empty()) {
-    Node* n = stack.back();
-    stack.pop_back();
-    for (int k = 0; k < n->nedges; ++k) {
-      const Edge& e = n->edges[k];
-      if (!pass.wanted(e)) continue;
-      if (!e.leaf) {
-        visit(e.node());
-      } else if (uint32_t place = seen.find(e.target); place != Places::kNone) {
-        oldest[place] = std::min(oldest[place], n->sequence);
-      } else {
-        seen.insert(e.target, uint32_t(oldest.size()));
-        oldest.push_back(n->sequence);
-      }
-    }
-  }
-  for (auto& [first, leaf] : pass.waiting) first = pass.ahead->of(*pass.leaves[leaf].leaf);
-  std::make_heap(pass.waiting.begin(), pass.waiting.end());
 }
 
 // Finishes the leaves that no node still to come uses.
@@ -436,30 +174,6 @@ void queue_callback(Object* callback) {
 Node* running_node() { return tls.pass ? tls.pass->running : nullptr; }
 bool pass_is_limited() { return tls.pass && tls.pass->limited; }
 uint64_t current_pass_number() { return tls.pass ? tls.pass->number : 0; }
-
-std::vector<bool> pass_reaches(std::span<const Target> targets) {
-  std::vector<bool> found(targets.size());
-  if (!tls.pass) return found;
-  std::unordered_set<Object*> seen;
-  std::vector<Node*> stack;
-  auto visit = [&](Node* n) {
-    if (seen.insert(n).second) stack.push_back(n);
-  };
-  for (const NodeRef& root : tls.pass->roots) visit(root.get());
-  while (!stack.empty()) {
-    Node* n = stack.back();
-    stack.pop_back();
-    for (int k = 0; k < n->nedges; ++k) {
-      const Edge& e = n->edges[k];
-      if (!tls.pass->wanted(e)) continue;
-      if (e.leaf) seen.insert(e.target);
-      else visit(e.node());
-    }
-  }
-  for (size_t k = 0; k < targets.size(); ++k)
-    found[k] = seen.contains(targets[k].node ? static_cast<Object*>(targets[k].node) : targets[k].tensor);
-  return found;
-}
 
 namespace {
 

@@ -36,6 +36,14 @@ FreeBlock* bins[kClasses];
 MemoryStats stats;
 std::atomic<int64_t> until_failure{0};  // allocations up to one that fails; 0: none does
 
+// A class beyond the small ones: 1…8 eighths of 2^log more than 2^log.
+struct LargeClass {
+  int log, eighths;
+  size_t capacity() const { return (size_t(1) << log) + size_t(eighths) * ((size_t(1) << log) / kSplits); }
+  int number() const { return 16 + (log - 10) * kSplits + eighths; }
+  static LargeClass numbered(int k) { return {10 + (k - 17) / kSplits, (k - 17) % kSplits + 1}; }
+};
+
 // Rounds `nbytes` up to its class's capacity.
 int size_class(size_t nbytes, size_t* capacity) {
   if (nbytes <= kSmallLimit) {
@@ -45,15 +53,9 @@ int size_class(size_t nbytes, size_t* capacity) {
   }
   int log = std::bit_width(nbytes - 1) - 1;  // 2^log < nbytes <= 2^(log+1)
   size_t step = (size_t(1) << log) / kSplits;
-  size_t k = (nbytes - (size_t(1) << log) + step - 1) / step;  // 1…8
-  *capacity = (size_t(1) << log) + k * step;
-  return 16 + (log - 10) * kSplits + int(k);
-}
-
-// The capacity of class `k`, which is none of the small ones.
-size_t capacity_of(int k) {
-  const int log = 10 + (k - 17) / kSplits;
-  return (size_t(1) << log) + size_t((k - 17) % kSplits + 1) * ((size_t(1) << log) / kSplits);
+  const LargeClass found{log, int((nbytes - (size_t(1) << log) + step - 1) / step)};
+  *capacity = found.capacity();
+  return found.number();
 }
 
 // Class `k` has no block: the next larger class that has one, of up to half as much again. What waits there (weights
@@ -96,7 +98,7 @@ namespace {
   if (__builtin_expect(!block, 0))
     if (int wider = class_with_a_block(k, *capacity); wider != k) {
       k = wider;
-      *capacity = capacity_of(k);
+      *capacity = LargeClass::numbered(k).capacity();  // no small one, see class_with_a_block
       block = bins[k];
     }
   if (block) {

@@ -20,7 +20,7 @@ struct Calling;     // core/call.h
 struct Recorder;    // core/recording.h
 struct Region;      // core/parallel.cpp: one parallel loop while it runs
 struct Node;
-struct Pass;        // autograd/engine.cpp
+struct Pass;        // autograd/pass.h
 struct Unpacked;    // bind/rules.cpp
 struct ModuleCall;  // bind/origin.h
 

@@ -101,6 +101,22 @@ void cpu_aminmax(Call& c) {
 
 template <class T> bool is_nan(T v) { return v != v; }
 
+// The first place of a value that is there.
+template <class T>
+int64_t place_of(T value, const T* p, int64_t n) {
+  constexpr int L = kLanes<T>;
+  const Vector<T> wanted = splat(value);
+  int64_t i = 0;
+  for (; i + 4 * L <= n; i += 4 * L) {
+    const auto found = ((load_vector(p + i) == wanted) | (load_vector(p + i + L) == wanted)) |
+                       ((load_vector(p + i + 2 * L) == wanted) | (load_vector(p + i + 3 * L) == wanted));
+    const Vector<int64_t> words = Vector<int64_t>(found);
+    if ((words[0] | words[1]) | (words[2] | words[3])) break;
+  }
+  while (p[i] != value) ++i;
+  return i;
+}
+
 template <class T_, bool largest>
 struct Extreme {
   using T = T_;
@@ -123,10 +139,9 @@ struct Extreme {
     T best = Ext::zero();
     Fold<Ext>{nullptr, dtype}.block(best, p, n, 0);
     if (acc.index >= 0 && !better(best, acc.value)) return;
-    int64_t i = 0;
-    if (is_nan(best)) while (!is_nan(p[i])) ++i;
-    else while (p[i] != best) ++i;
-    acc = {best, base + i};
+    int64_t nan = 0;
+    if (is_nan(best)) while (!is_nan(p[nan])) ++nan;
+    acc = {best, base + (is_nan(best) ? nan : place_of(best, p, n))};
   }
   void columns(Acc* acc, const T* const* rows, int n, int64_t w, int64_t base) const {
     constexpr int L = kLanes<T>;

@@ -76,9 +76,11 @@ Layer layer_of(const Call& c, int shift) {
 }
 
 Parts parts_of(const Layer& l) {
-  constexpr int64_t few = 48;  // sequences of a thread: more of them read the weights seldom enough
-  const int64_t threads = num_threads(), step = l.batch * l.gates * l.state;
-  if (l.steps < 2 || in_parallel() || l.batch > few * threads || step < 1 << 17 || l.gates * l.state < 1 << 16)
+  // sequences of a thread: one that has more reads the weights seldom enough, unless they are in no cache
+  const int64_t weights = l.gates * l.state, few = weights > 1 << 23 ? 48 : 2;
+  const int64_t threads = num_threads();
+  if (l.steps < 2 || in_parallel() || l.batch >= (few + 1) * threads || l.batch * weights < 1 << 17 ||
+      weights < 1 << 16)
     return {};
   return {std::max<int64_t>(1, std::min(threads, l.hidden / 32))};
 }

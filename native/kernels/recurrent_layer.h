@@ -113,14 +113,17 @@ class Operand {
     int64_t at;               // its place in memory, in columns
     int width;                // in memory: whole vectors
   };
+  // As few panels as there can be, of nearly equal width: a narrow one would wait for the loads of A.
   void add_panels(int64_t begin, int64_t end) {
     const auto& kernels = gemm_kernels<T>();
-    const int64_t most = b_.halves ? end - begin : kernels.nr;
-    for (; begin < end; begin += most) {
-      const int64_t columns = std::min(most, end - begin);
-      const int64_t width = (columns + kernels.width - 1) / kernels.width * kernels.width;
+    const int64_t step = kernels.width, vectors = (end - begin + step - 1) / step;
+    const int64_t most = b_.halves ? vectors : kernels.nr / step, panels = (vectors + most - 1) / most;
+    for (int64_t k = 0; k < panels; ++k) {
+      const int64_t width = (vectors * (k + 1) / panels - vectors * k / panels) * step;
+      const int64_t columns = std::min(width, end - begin);
       panels_.push_back({begin, columns, columns_, int(width)});
       columns_ += width;
+      begin += columns;
     }
   }
   void multiply_panel(const Panel& p, int64_t m, const T* a, int64_t ars, T* c, int64_t crs,
@@ -132,8 +135,8 @@ class Operand {
     const T* panel = memory_->template ptr<T>() + p.at * k_;
     const int64_t tiles = (m + kernels.mr - 1) / kernels.mr, mr = (m + tiles - 1) / tiles;
     for (int64_t i = 0; i < m; i += mr)
-      kernels.direct(std::min(mr, m - i), p.columns, k_, a + i * ars, ars, 1, panel, p.width, 1, c + i * crs, crs, e,
-                     nullptr);
+      kernels.tile(k_, a + i * ars, ars, 1, panel, p.width, c + i * crs, crs, int(std::min(mr, m - i)),
+                   int(p.columns), e);
   }
 
   Weight<T> b_;

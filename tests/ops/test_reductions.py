@@ -86,6 +86,17 @@ def test_nan_wins_and_first_of_equals_is_found():
     assert flambeau.tensor([1, 3, 3]).cummax(0).indices.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "uint64", "float32", "float64", "bfloat16"])
+def test_places_of_extremes_are_found_anywhere_in_a_row(dtype):
+    """Rows are searched many elements at once; the first of equal ones counts, in the last few elements too."""
+    for width in (1, 7, 31, 129, 300):
+        x = flambeau.ones(width, width, dtype=getattr(flambeau, dtype))
+        for shift in (0, 5):  # a second one behind the first
+            x[flambeau.arange(width), flambeau.arange(width).add(shift).clamp(max=width - 1)] = 3
+        assert x.argmax(1).tolist() == x.max(1).indices.tolist() == list(range(width))
+        assert x.argmin(1).tolist() == [int(k == 0 and width > 1) for k in range(width)]
+
+
 def test_gradient_of_extremes():
     x = flambeau.tensor([1.0, 3.0, 3.0], requires_grad=True)
     x.max().backward()

@@ -334,7 +334,7 @@ class Graph:
     def lint(self):
         """RuntimeError where the graph is not well formed: an argument that comes later or from elsewhere, two Nodes of
         one name, a target that the module does not have."""
-        names, seen = set(), set()
+        names, seen, module = set(), set(), self.owning_module
         for node in self.nodes:
             if node.graph is not self:
                 raise RuntimeError(f"lint: {node} belongs to another graph")
@@ -343,8 +343,8 @@ class Graph:
             names.add(node.name)
             for used in node._input_nodes:
                 lint_use(self, node, used, seen)
-            if self.owning_module is not None:
-                lint_target(self.owning_module, node)
+            if module is not None:
+                lint_target(module, node)
             seen.add(node)
 
     # ---- code ------------------------------------------------------------------------------------------------------

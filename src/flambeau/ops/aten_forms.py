@@ -15,53 +15,29 @@ def _form(schema):
     return composite(f"{name}.flat({rest}", namespace=None, method=False, skip="the flat form of a tested function")
 
 
-def _pair_loss(name):
-    @_form(f"{name}(Tensor self, Tensor target, any reduction=1) -> Tensor")
-    def loss(self, target, reduction=1):
-        return OPS[name](self, target, reduction=_reduced(reduction))
-    return loss
+def _loss(schema):
+    """The flat form of a loss, whose reduction is a number; its other arguments are the loss's own, by name."""
+    name, _ = schema.split("(", 1)
+
+    @_form(f"{schema} -> Tensor")
+    def loss(self, target, *others):
+        given = dict(zip(names, others, strict=True))
+        return OPS[name](self, target, **{**given, "reduction": _reduced(given["reduction"])})
+
+    names = [name for name, *_ in loss.arguments][2:]
 
 
-for _name in ("mse_loss", "l1_loss", "soft_margin_loss", "multilabel_margin_loss"):
-    _pair_loss(_name)
-
-
-@_form("smooth_l1_loss(Tensor self, Tensor target, any reduction=1, float beta=1.0) -> Tensor")
-def smooth_l1_loss(self, target, reduction=1, beta=1.0):
-    """nn.functional.smooth_l1_loss with the reduction as a number."""
-    return OPS["smooth_l1_loss"](self, target, reduction=_reduced(reduction), beta=beta)
-
-
-@_form("huber_loss(Tensor self, Tensor target, any reduction=1, float delta=1.0) -> Tensor")
-def huber_loss(self, target, reduction=1, delta=1.0):
-    """nn.functional.huber_loss with the reduction as a number."""
-    return OPS["huber_loss"](self, target, reduction=_reduced(reduction), delta=delta)
-
-
-@_form("binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, any reduction=1) -> Tensor")
-def binary_cross_entropy(self, target, weight=None, reduction=1):
-    """nn.functional.binary_cross_entropy with the reduction as a number."""
-    return OPS["binary_cross_entropy"](self, target, weight, reduction=_reduced(reduction))
-
-
-@_form("nll_loss(Tensor self, Tensor target, Tensor? weight=None, any reduction=1, int ignore_index=-100) -> Tensor")
-def nll_loss(self, target, weight=None, reduction=1, ignore_index=-100):
-    """nn.functional.nll_loss with the reduction as a number."""
-    return OPS["nll_loss"](self, target, weight, ignore_index=ignore_index, reduction=_reduced(reduction))
-
-
-@_form("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, "
-       "any reduction=1) -> Tensor")
-def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
-    """nn.functional.multi_margin_loss with the reduction as a number."""
-    return OPS["multi_margin_loss"](self, target, p, float(margin), weight, reduction=_reduced(reduction))
-
-
-@_form("ctc_loss(Tensor log_probs, Tensor targets, any input_lengths, any target_lengths, int blank=0, any reduction=1,"
-       " bool zero_infinity=False) -> Tensor")
-def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
-    """nn.functional.ctc_loss with the reduction as a number."""
-    return OPS["ctc_loss"](log_probs, targets, input_lengths, target_lengths, blank, _reduced(reduction), zero_infinity)
+_loss("mse_loss(Tensor self, Tensor target, any reduction=1)")
+_loss("l1_loss(Tensor self, Tensor target, any reduction=1)")
+_loss("soft_margin_loss(Tensor self, Tensor target, any reduction=1)")
+_loss("multilabel_margin_loss(Tensor self, Tensor target, any reduction=1)")
+_loss("smooth_l1_loss(Tensor self, Tensor target, any reduction=1, float beta=1.0)")
+_loss("huber_loss(Tensor self, Tensor target, any reduction=1, float delta=1.0)")
+_loss("binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, any reduction=1)")
+_loss("nll_loss(Tensor self, Tensor target, Tensor? weight=None, any reduction=1, int ignore_index=-100)")
+_loss("multi_margin_loss(Tensor self, Tensor target, float p=1, float margin=1.0, Tensor? weight=None, any reduction=1)")
+_loss("ctc_loss(Tensor log_probs, Tensor targets, any input_lengths, any target_lengths, int blank=0, any reduction=1, "
+      "bool zero_infinity=False)")
 
 
 @_form("max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor")

@@ -1,0 +1,14 @@
+"""Functions of the package that PyTorch defines in a module `functional`, under that name too.
+
+>>> import flambeau
+>>> flambeau.functional.norm is flambeau.norm
+True
+"""
+
+import flambeau
+
+from ._places import OURS
+
+__all__ = sorted(name for module, name in OURS if module == "torch.functional")
+
+globals().update({name: getattr(flambeau, name) for name in __all__})
