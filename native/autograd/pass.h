@@ -1,4 +1,5 @@
-// What one reverse pass knows: the nodes that wait with their gradients, newest first, the leaves, and what was asked for.
+// What one reverse pass knows: the nodes that wait with their gradients, newest first, the leaves, and what was asked
+// for.
 //
 // engine.cpp runs it, reach.cpp looks at the graph ahead of it, fit.cpp gives gradients the shape that is expected.
 #pragma once

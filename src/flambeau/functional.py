@@ -9,6 +9,4 @@ import flambeau
 
 from ._places import OURS
 
-__all__ = sorted(name for module, name in OURS if module == "torch.functional")
-
-globals().update({name: getattr(flambeau, name) for name in __all__})
+globals().update({name: getattr(flambeau, name) for module, name in OURS if module == "torch.functional"})

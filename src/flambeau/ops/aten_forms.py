@@ -35,7 +35,8 @@ _loss("smooth_l1_loss(Tensor self, Tensor target, any reduction=1, float beta=1.
 _loss("huber_loss(Tensor self, Tensor target, any reduction=1, float delta=1.0)")
 _loss("binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, any reduction=1)")
 _loss("nll_loss(Tensor self, Tensor target, Tensor? weight=None, any reduction=1, int ignore_index=-100)")
-_loss("multi_margin_loss(Tensor self, Tensor target, float p=1, float margin=1.0, Tensor? weight=None, any reduction=1)")
+_loss("multi_margin_loss(Tensor self, Tensor target, float p=1, float margin=1.0, Tensor? weight=None, "
+      "any reduction=1)")
 _loss("ctc_loss(Tensor log_probs, Tensor targets, any input_lengths, any target_lengths, int blank=0, any reduction=1, "
       "bool zero_infinity=False)")
 
