@@ -96,10 +96,12 @@ recurrent_layer = primitive(
         "of them belong to step t. gates, cells and unprojected are for the way back and no differentiable results.")
 
 
+
 def _layer(input):
     if input.is_cuda or not input.is_floating_point():  # on CUDA, complex numbers, whole numbers
         return _by_steps
     return recurrent_layer
+
 
 # --- a layer as one call of a device's library ------------------------------------------------------------------------
 
@@ -151,7 +153,7 @@ recurrent_both = primitive(
 
 def _by_library(x, weights):
     """Whether a library computes this layer as a whole."""
-    return (x.is_cuda and x.dtype in (_C.float16, _C.float32, _C.float64) and x.numel() > 0 and weights[4] is None
+    return (x.dtype in (_C.float16, _C.float32, _C.float64) and x.numel() > 0 and weights[4] is None
             and not _C._cuda.library_switches() & NO_RECURRENT and cudnn_library())
 
 
@@ -169,10 +171,9 @@ def _weights(params, has_biases, rows, mode):
     plain = 4 if has_biases else 2
     if not each or each * rows != len(params) or each not in (plain, plain + (mode == "lstm")):
         raise RuntimeError(f"{mode}: got {len(params)} weights for {rows} layers and directions; expected {plain} each")
-    for k in range(0, len(params), each):
-        part = list(params[k:k + each])
-        project = part.pop() if each > plain else None
-        yield (*part, project) if has_biases else (*part, None, None, project)
+    absent = () if has_biases else (None, None)
+    return [(*params[k:k + plain], *absent, params[k + plain] if each > plain else None)
+            for k in range(0, len(params), each)]
 
 
 def _stack(mode, x, batch_sizes, states, params, has_biases, num_layers, dropout, train, bidirectional):
@@ -181,7 +182,7 @@ def _stack(mode, x, batch_sizes, states, params, has_biases, num_layers, dropout
     h = states[0].unbind(0)
     c = states[1].unbind(0) if len(states) > 1 else (None,) * len(h)
     last_h, last_c = [], []
-    weights = list(_weights(params, has_biases, num_layers * directions, mode))
+    weights = _weights(params, has_biases, num_layers * directions, mode)
     for k in range(0, len(weights), directions):
         if k and dropout and train:
             x = OPS["dropout"](x, dropout, True)
@@ -194,7 +195,7 @@ def _stack(mode, x, batch_sizes, states, params, has_biases, num_layers, dropout
 
 def _one_layer(mode, x, batch_sizes, h, c, weights):
     """(out, last h and last c of each direction) of one layer."""
-    if _by_library(x, weights[0]):
+    if x.is_cuda and _by_library(x, weights[0]):
         both = [*weights[0][:4], *(weights[1][:4] if len(weights) > 1 else (None,) * 4)]
         c0 = None if c[0] is None else _joined(c)
         with contextlib.suppress(NotImplementedError):  # what the library refuses goes step by step
@@ -203,9 +204,12 @@ def _one_layer(mode, x, batch_sizes, h, c, weights):
             kept = _kept_by_library(x, both, batch_sizes, mode) if wanted else 0
             out, hn, cn, _ = recurrent_both(x, h0, c0, *both, batch_sizes, mode, kept)
             return out, hn.unbind(0), cn.unbind(0) if c0 is not None else (None,) * len(h)
-    found = [_layer(x)(x, h[k], c[k], *part, batch_sizes, mode, k == 1)[:3] for k, part in enumerate(weights)]
-    outputs, hn, cn = zip(*found, strict=True)
-    return outputs[0] if len(outputs) == 1 else OPS["cat"](outputs, -1), hn, cn
+    layer = _layer(x)
+    out, hn, cn, *_ = layer(x, h[0], c[0], *weights[0], batch_sizes, mode, False)
+    if len(weights) == 1:
+        return out, (hn,), (cn,)
+    back, *last = layer(x, h[1], c[1], *weights[1], batch_sizes, mode, True)
+    return OPS["cat"]((out, back), -1), (hn, last[0]), (cn, last[1])
 
 
 def _joined(states):
