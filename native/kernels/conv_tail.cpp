@@ -25,15 +25,17 @@ namespace {
 
 enum {
   kInput, kWeight, kBias, kScale, kShift, kMean, kVar, kEps, kOther, kStride, kPadding, kDilation, kTransposed,
-  kOutputPadding, kGroups, kActivation, kOverwrite
+  kOutputPadding, kGroups, kActivation, kLow, kHigh, kOverwrite
 };
 constexpr const char* kName = "_convolution_tail";
 
-Activation activation_of(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"none", "relu", "relu6", "silu", "hardswish"};
+Activation activation_of(const Call& c) {
+  static constexpr std::string_view kNames[] = {"none", "relu", "hardtanh", "silu", "hardswish"};
+  const std::string_view name = c.str(kActivation);
   const auto* found = std::ranges::find(kNames, name);
-  if (found == std::end(kNames)) value_error(kName, ": activation is none, relu, relu6, silu or hardswish, got ", name);
-  return Activation(found - kNames);
+  if (found == std::end(kNames))
+    value_error(kName, ": activation is none, relu, hardtanh, silu or hardswish, got ", name);
+  return {Activation::Kind(found - kNames), float(c.real(kLow)), float(c.real(kHigh))};
 }
 
 bool is_channels_last(const Tensor& t) { return std::ranges::equal(t.stride(), channels_last_strides(t.shape())); }
@@ -57,7 +59,7 @@ void infer_tail(Call& c) {
                   shape_text(x.shape()));
   const ConvProblem& p = c.hand_over(describe_convolution(c, x, w, c.optional_tensor(kBias), kStride));
   check_vectors(c, p.g.oc);
-  activation_of(c.str(kActivation));
+  activation_of(c);
   Tensor* other = c.optional_tensor(kOther);
   if (other && (other->dtype != x.dtype || !std::ranges::equal(other->shape(), p.result)))
     runtime_error(kName, ": what is added has the result's shape ", shape_text(p.result), " and dtype, got ",
@@ -174,9 +176,9 @@ std::shared_ptr<const PackedWeights> Weights::in_order(Key key, size_t bytes, co
 // --- computing -------------------------------------------------------------------------------------------------------
 
 float activated(float v, Activation a) {
-  switch (a) {
+  switch (a.kind) {
     case Activation::Relu: return v < 0 ? 0 : v;
-    case Activation::Relu6: return v < 0 ? 0 : v > 6 ? 6 : v;
+    case Activation::Clip: v = v < a.low ? a.low : v; return v > a.high ? a.high : v;
     case Activation::Silu: return v / (1 + std::exp(-v));
     case Activation::Hardswish: return v * std::clamp(v + 3, 0.f, 6.f) / 6;
     default: return v;
@@ -211,7 +213,7 @@ void winograd_with_tail(const ConvTail& t, const float* x, float* y, const TailW
 }
 
 bool convolve(const ConvTail& t, const float* x, float* y, const TailWeights& weights) {
-  if (!winograd_pays(t.g, ConvResult::Output) || !winograd_has(t.activation))
+  if (!winograd_pays(t.g, ConvResult::Output) || !winograd_has(t.activation.kind))
     return onednn_convolution_with_tail(t, x, y, weights);
   winograd_with_tail(t, x, y, weights);
   return true;
@@ -224,7 +226,7 @@ void cpu_tail(Call& c) {
   const Weights weights(c, p.g);
   Tensor* other = c.optional_tensor(kOther);
   if (other && other != &out) copy_into(out, *other);
-  const ConvTail tail{p.g, c.has(kBias) || c.has(kMean), other != nullptr, activation_of(c.str(kActivation))};
+  const ConvTail tail{p.g, c.has(kBias) || c.has(kMean), other != nullptr, activation_of(c)};
   TensorRef x = with_channels_last(c.tensor(kInput));
   LockRelease lock(p.g.products() / 16);
   if (p.g.products() < kFewProducts || !convolve(tail, x->ptr<float>(), out.ptr<float>(), weights))
@@ -249,7 +251,7 @@ bool weights_stay(const Tensor& w) {
 bool convolve_with_kept_weights(const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor* bias,
                                 Tensor& out) {
   const Weights weights(g, w, bias);
-  const ConvTail tail{g, bias != nullptr, false, Activation::None};
+  const ConvTail tail{g, bias != nullptr, false, {}};
   LockRelease lock(g.products() / 16);
   return convolve(tail, x.ptr<float>(), out.ptr<float>(), weights);
 }

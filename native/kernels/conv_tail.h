@@ -8,7 +8,11 @@
 
 namespace flambeau {
 
-enum class Activation : uint8_t { None, Relu, Relu6, Silu, Hardswish };
+// What becomes of a result at last. Clip: it is moved into [low, high]; NaN stays.
+struct Activation {
+  enum Kind : uint8_t { None, Relu, Clip, Silu, Hardswish } kind = None;
+  float low = 0, high = 0;
+};
 
 struct ConvTail {
   ConvGeometry g;

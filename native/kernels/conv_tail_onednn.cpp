@@ -1,6 +1,8 @@
 // Convolutions with what follows them by oneDNN: channels last, weights in its own order, which are kept.
 #include "conv_tail.h"
 
+#include <bit>
+
 #ifdef FLAMBEAU_ONEDNN
 #include "correlate.h"
 #include "gemm.h"
@@ -27,9 +29,9 @@ dims plain_weights(const ConvGeometry& g) {
 post_ops after(const ConvTail& t) {
   post_ops ops;
   if (t.adds) ops.append_sum(1.f);
-  switch (t.activation) {
+  switch (t.activation.kind) {
     case Activation::Relu: ops.append_eltwise(algorithm::eltwise_relu, 0.f, 0.f); break;
-    case Activation::Relu6: ops.append_eltwise(algorithm::eltwise_clip, 0.f, 6.f); break;
+    case Activation::Clip: ops.append_eltwise(algorithm::eltwise_clip, t.activation.low, t.activation.high); break;
     case Activation::Silu: ops.append_eltwise(algorithm::eltwise_swish, 1.f, 0.f); break;
     case Activation::Hardswish: ops.append_eltwise(algorithm::eltwise_hardswish, 1.f / 6.f, 0.5f); break;
     default: break;
@@ -39,7 +41,9 @@ post_ops after(const ConvTail& t) {
 
 Key key_of(const ConvTail& t) {
   const ConvGeometry& g = t.g;
-  Key key = {g.n, g.ic, g.oc, g.groups, t.bias, t.adds, int64_t(t.activation)};
+  const Activation& a = t.activation;
+  Key key = {g.n, g.ic, g.oc, g.groups, t.bias, t.adds, a.kind, std::bit_cast<int32_t>(a.low),
+             std::bit_cast<int32_t>(a.high)};
   for (const auto* three : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation})
     key.insert(key.end(), three->begin() + 1, three->end());
   return key;

@@ -132,7 +132,7 @@ struct LaidTaps {
 
 }  // namespace
 
-bool winograd_has(Activation a) { return a == Activation::None || a == Activation::Relu || a == Activation::Relu6; }
+bool winograd_has(Activation::Kind a) { return a <= Activation::Clip; }
 
 bool winograd_pays(const ConvGeometry& g, ConvResult which) {
   if (g.kernel != Three{1, 3, 3} || g.stride != Three{1, 1, 1} || g.dilation != Three{1, 1, 1} || g.groups != 1 ||

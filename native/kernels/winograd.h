@@ -18,8 +18,8 @@ struct WinogradKernels {
   // z = A g A' of 2 x 2 places of the result's gradient.
   void (*places)(const float* const from[4], int64_t channels, float* z, int64_t step);
   // y = A' m A + bias, then the tail; `cols` channels of 2 x 2 places of the result. m is read in whole vectors.
-  void (*result)(const float* m, int64_t step, int64_t cols, const float* bias, bool adds, Activation activation,
-                 float* const to[4]);
+  void (*result)(const float* m, int64_t step, int64_t cols, const float* bias, bool adds,
+                 const Activation& activation, float* const to[4]);
   // u = G w G' of `width` filters (whole vectors), whose taps lie `tap` apart.
   void (*weights)(const float* taps, int64_t tap, int64_t width, float* u, int64_t step);
   // The gradient of the taps from that of u: G' u G.
@@ -29,7 +29,7 @@ extern const WinogradKernels* winograd_kernels_f32[2];
 
 // Which passes of which convolutions are computed so, because it takes less time.
 bool winograd_pays(const ConvGeometry& g, ConvResult which);
-bool winograd_has(Activation activation);
+bool winograd_has(Activation::Kind activation);
 
 // Weights [oc, ic, 3, 3] through their strides as `winograd_convolve` reads them: how many numbers, and these. For the
 // gradient of the input they are turned, and filters and channels change places.
@@ -40,7 +40,7 @@ void winograd_pack(const ConvGeometry& g, const float* w, Dims strides, ConvResu
 struct WinogradTail {
   const float* bias = nullptr;
   bool adds = false;
-  Activation activation = Activation::None;
+  Activation activation;
 };
 void winograd_convolve(const ConvGeometry& g, ConvResult which, const float* from, const float* packed,
                        const WinogradTail& tail, float* to);

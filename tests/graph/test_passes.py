@@ -41,11 +41,11 @@ def names(graph):
 class Block(nn.Module):
     """Convolutions, norms and a sum, as residual networks have them."""
 
-    def __init__(self, activation=nn.ReLU):
+    def __init__(self, activation=nn.ReLU, width=16):
         super().__init__()
-        self.first, self.second = nn.Conv2d(8, 16, 3, 2, 1, bias=False), nn.Conv2d(16, 16, 3, 1, 1)
-        self.short = nn.Conv2d(8, 16, 1, 2, bias=False)
-        self.norms = nn.ModuleList(nn.BatchNorm2d(16) for _ in range(3))
+        self.first, self.second = nn.Conv2d(8, width, 3, 2, 1, bias=False), nn.Conv2d(width, width, 3, 1, 1)
+        self.short = nn.Conv2d(8, width, 1, 2, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width) for _ in range(3))
         self.activation = activation()
         for norm in self.norms:
             nn.init.normal_(norm.running_mean)
@@ -73,15 +73,19 @@ def test_convolutions_take_in_what_follows(monkeypatch):
         images.convolutions_with_tails(graph)
         assert names(graph) == ["_convolution_tail"] * 3
         first, second, short = (node for node in graph.nodes if node.op == "call_function")
-        assert [node.args[-2:] for node in (first, second, short)] == [("relu", False), ("none", False), ("relu", True)]
+        assert [(node.args[-4], node.args[-1]) for node in (first, second, short)] == [
+            ("relu", False), ("none", False), ("relu", True)]
         assert second.args[0] is first and short.args[8] is second
         for _ in range(2):
             assert near(flambeau.compile(net)(x), net(x))
 
 
-@pytest.mark.parametrize("activation", [nn.SiLU, nn.Hardswish, nn.GELU, nn.Identity, lambda: nn.ReLU(inplace=True)])
-def test_activations(activation):
-    net, x = Block(activation).eval(), flambeau.randn(4, 8, 40, 40)
+@pytest.mark.parametrize("activation", [nn.SiLU, nn.Hardswish, nn.GELU, nn.Identity, lambda: nn.ReLU(inplace=True),
+                                        lambda: nn.ReLU6(inplace=True), lambda: nn.Hardtanh(-0.25, 0.5),
+                                        lambda: nn.functional.relu6])
+@pytest.mark.parametrize("width", [16, 64])  # the wider is computed by minimal filtering
+def test_activations(activation, width):
+    net, x = Block(activation, width).eval(), flambeau.randn(4, 8, 40, 40)
     with flambeau.no_grad():
         assert near(flambeau.compile(net)(x), net(x))
 
@@ -191,7 +195,7 @@ def test_pools_between_convolutions():
 
 @pytest.mark.parametrize("size", [5, 40])
 @pytest.mark.parametrize("groups", [1, 4, 8])
-@pytest.mark.parametrize("activation", ["none", "relu", "relu6", "silu", "hardswish"])
+@pytest.mark.parametrize("activation", ["none", "relu", "hardtanh", "silu", "hardswish"])
 def test_the_operator(size, groups, activation):
     """Small ones are computed by plain loops, others by oneDNN."""
     x, w, b = flambeau.randn(2, 8, size, size + 2), flambeau.randn(16, 8 // groups, 3, 3), flambeau.randn(16)
@@ -199,7 +203,7 @@ def test_the_operator(size, groups, activation):
     function = {"none": lambda v: v}.get(activation) or getattr(F, activation)
     convolved = F.conv2d(x, w, b, (2, 1), (1, 0), 1, groups)
     other = flambeau.randn(convolved.shape)
-    form = ((2, 1), (1, 0), (1, 1), False, (0, 0), groups, activation)
+    form = ((2, 1), (1, 0), (1, 1), False, (0, 0), groups, activation, -1.0, 1.0)
     normed = F.batch_norm(convolved, mean, var, scale, shift, False, 0.1, 1e-3)
     for overwrite in (False, True):
         last = other.contiguous(memory_format=flambeau.channels_last)
@@ -224,7 +228,7 @@ def test_the_operator_refuses(change, text):
     given = {"input": flambeau.ones(2, 8, 6, 6), "weight": flambeau.ones(16, 8, 3, 3), "bias": None, "scale": None,
              "shift": None, "mean": flambeau.ones(16), "var": flambeau.ones(16), "eps": 1e-5, "other": None,
              "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "transposed": False, "output_padding": (0, 0),
-             "groups": 1, "activation": "relu", "overwrite": False}
+             "groups": 1, "activation": "relu", "low": 0.0, "high": 0.0, "overwrite": False}
     with pytest.raises((RuntimeError, ValueError), match=text):
         convolution_tail(**{**given, **change})
 

@@ -84,15 +84,10 @@ void whole_vectors(const float* from, int64_t apart, int64_t width, float* to, i
                   [&](int k, V v) { X::store(to + k * step + c, v); });
 }
 
-template <Activation A>
-V activated(V v) {
-  if constexpr (A == Activation::Relu || A == Activation::Relu6) v = X::max(X::zero(), v);  // NaN stays
-  if constexpr (A == Activation::Relu6) v = X::min(X::set(6), v);
-  return v;
-}
-
-template <Activation A>
-void results(const float* m, int64_t step, int64_t cols, const float* bias, bool adds, float* const* to) {
+template <Activation::Kind kind>
+void results(const float* m, int64_t step, int64_t cols, const float* bias, bool adds, const Activation& a,
+             float* const* to) {
+  const V low = X::set(kind == Activation::Clip ? a.low : 0), high = X::set(a.high);
   for (int64_t c = 0; c < cols; c += W) {
     const bool whole = c + W <= cols;
     const auto mask = X::mask(int(cols - c));
@@ -102,18 +97,19 @@ void results(const float* m, int64_t step, int64_t cols, const float* bias, bool
                        [&](int k, V v) {
                          v = X::add(v, shift);
                          if (adds) v = X::add(v, read(to[k]));
-                         v = activated<A>(v);
+                         if constexpr (kind != Activation::None) v = X::max(low, v);  // NaN stays
+                         if constexpr (kind == Activation::Clip) v = X::min(high, v);
                          if (whole) X::store(to[k] + c, v);
                          else X::store(to[k] + c, v, mask);
                        });
   }
 }
 
-void result(const float* m, int64_t step, int64_t cols, const float* bias, bool adds, Activation activation,
+void result(const float* m, int64_t step, int64_t cols, const float* bias, bool adds, const Activation& a,
             float* const* to) {
-  if (activation == Activation::Relu) return results<Activation::Relu>(m, step, cols, bias, adds, to);
-  if (activation == Activation::Relu6) return results<Activation::Relu6>(m, step, cols, bias, adds, to);
-  results<Activation::None>(m, step, cols, bias, adds, to);
+  if (a.kind == Activation::Relu) return results<Activation::Relu>(m, step, cols, bias, adds, a, to);
+  if (a.kind == Activation::Clip) return results<Activation::Clip>(m, step, cols, bias, adds, a, to);
+  results<Activation::None>(m, step, cols, bias, adds, a, to);
 }
 
 constexpr WinogradKernels kKernels{from_places<Patch>, from_places<Places>, result, whole_vectors<Weights>,

@@ -58,13 +58,13 @@ convolution = primitive(
 convolution_tail = primitive(
     "_convolution_tail(Tensor input, Tensor weight, Tensor? bias, Tensor? scale, Tensor? shift, Tensor? mean, "
     "Tensor? var, float eps, Tensor? other, int[] stride, int[] padding, int[] dilation, bool transposed, "
-    "int[] output_padding, int groups, str activation, bool overwrite) -> Tensor",
+    "int[] output_padding, int groups, str activation, float low, float high, bool overwrite) -> Tensor",
     namespace=None,
     doc="""A convolution of float32 images and what follows it, as one; graphs are rewritten to it.
 
     activation((convolution(input) - mean) / sqrt(var + eps) * scale + shift + other), in memory that has the channels
-    last. `activation` is none, relu, relu6, silu or hardswish. overwrite: `other` is not needed any more, and the
-    result may have its memory.
+    last. `activation` is none, relu, hardtanh (into [low, high]), silu or hardswish. overwrite: `other` is not needed
+    any more, and the result may have its memory.
     """)
 
 

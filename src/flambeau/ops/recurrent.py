@@ -96,7 +96,6 @@ recurrent_layer = primitive(
         "of them belong to step t. gates, cells and unprojected are for the way back and no differentiable results.")
 
 
-
 def _layer(input):
     if input.is_cuda or not input.is_floating_point():  # on CUDA, complex numbers, whole numbers
         return _by_steps

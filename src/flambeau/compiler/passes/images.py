@@ -1,6 +1,6 @@
 """Convolutions of images take in what follows them, and hand images on with the channels last.
 
-    convolution            [-> batch norm by running statistics] [-> add] [-> relu, silu or hardswish]
+    convolution            [-> batch norm by running statistics] [-> add] [-> an activation]
     _convolution_tail      one library call; the normalisation goes into the weights
 
 Only where no gradient of a convolution is computed, nothing is written to memory from outside, and the work is worth
@@ -15,8 +15,8 @@ from ...ops.kinds import OPS
 from .._writer import has_effect
 from .matching import arguments, calls, is_value, needs, only_user, part, put
 
-_LEAST_WORK = 1 << 20  # multiplications
-_ACTIVATIONS = ("relu", "silu", "hardswish")
+_LEAST_WORK = 1 << 17  # multiplications
+_ACTIVATIONS = ("relu", "hardtanh", "relu6", "silu", "hardswish")
 
 
 def convolutions_with_tails(graph):
@@ -39,7 +39,7 @@ def _pays(node):
 
 
 def _rewrite(graph, convolution):
-    last, norm, other, activation = convolution, {}, None, "none"
+    last, norm, other, activation = convolution, {}, None, ("none", 0.0, 0.0)
     user = only_user(last)
     if calls(user, "native_batch_norm") and user.args[0] is last and not arguments(user)["training"] and part(user, 0):
         norm, last = arguments(user), part(user, 0)
@@ -50,15 +50,23 @@ def _rewrite(graph, convolution):
         other = user.args[1] if user.args[0] is last else user.args[0]
         last, user = user, only_user(user)
     if any(calls(user, name) for name in _ACTIVATIONS):
-        activation, last = user.target.name, user
+        activation, last = _activation(user), user
     given = arguments(convolution)
     args = (given["input"], given["weight"], given["bias"],
             *(norm.get(_VECTORS[k]) for k in ("scale", "shift", "mean", "var")), norm.get("eps", 0.0), other,
             *(given[k] for k in ("stride", "padding", "dilation", "transposed", "output_padding", "groups")),
-            activation, False)
+            *activation, False)
     node = put(graph, last, "_convolution_tail", args, last)
     last.replace_all_uses_with(node)
     graph.eliminate_dead_code(has_effect)
+
+
+def _activation(node):
+    """A tail's name for it, and the bounds of what it lets pass."""
+    name, given = node.target.name, arguments(node)
+    if name == "hardtanh":
+        return name, given["min_val"], given["max_val"]
+    return ("hardtanh", 0.0, 6.0) if name == "relu6" else (name, 0.0, 0.0)
 
 
 _FRESH = {OPS[name] for name in ("_convolution_tail", "max_pool", "max_pool_values", "relu", "add", "mul", "silu",
