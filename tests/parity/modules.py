@@ -68,9 +68,9 @@ def difference(mine, theirs, path="", dtype=""):
     return f"{path}: off by {worst:.3g}: {mine.ravel()[:4]}, PyTorch {theirs.ravel()[:4]}"
 
 
-def compare(case, theirs):
+def compare(case, theirs, device="cpu"):
     """{aspect: what is different} of one case; empty where it is PyTorch's."""
-    mine = run(flambeau, case)
+    mine = run(flambeau, case, device)
     if "error" in theirs or "error" in mine:
         if case.dtype in HALF and "error" not in mine:
             return {}  # half precision that PyTorch has no kernel for
