@@ -8,6 +8,7 @@ are PyTorch's.
 import argparse
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,12 +31,13 @@ TOLERANCE["ctc"] = (1e-3, 2e-4)
 COLUMNS = ("state", "output", "input gradients", "parameter gradients", "buffers", "text")
 
 
-def ask(python, only="", dtypes="float32,float64"):
-    """[(case, what PyTorch gave)] of the modules whose name `only` finds."""
+def ask(python, only="", dtypes="float32,float64", cache=None):
+    """[(case, what PyTorch gave)] of the modules whose name `only` finds; `cache`: a folder that keeps them."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "modules.pickle"
+        path = Path(cache or folder) / "-".join(["modules", *re.findall(r"\w+", only), f"{dtypes}.pickle"])
         script = Path(__file__).with_name("module_cases.py")
-        subprocess.run([python, str(script), str(path), only, dtypes], check=True)
+        if not path.exists():
+            subprocess.run([python, str(script), str(path), only, dtypes], check=True)
         answers = pickle.loads(path.read_bytes())
     return [(Case(**case), answer) for case, answer in answers]
 

@@ -162,7 +162,8 @@ def measure(options, failures):
     dtypes = set(filter(None, options.dtypes.split(",")))
     if options.modules:
         answers = collections.defaultdict(list)
-        for case, theirs in modules.ask(options.torch, options.only, options.dtypes or "float32,float64"):
+        for case, theirs in modules.ask(options.torch, options.only, options.dtypes or "float32,float64",
+                                        options.cache):
             answers[case.module].append((case, theirs))
         for name, given in answers.items():
             pool.start(name, module_outcomes, options.device, dtypes, given)
