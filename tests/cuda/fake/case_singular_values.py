@@ -61,3 +61,12 @@ def test_what_is_made_of_them():
     a = matrices(4, 3)
     for f in (linalg.pinv, linalg.matrix_rank, linalg.cond, lambda x: linalg.matrix_norm(x, "nuc")):
         assert numbers.same(f(a.cuda()), f(a), 1e-9)
+
+
+def test_names_of_cuda_s_routines_are_taken_there():
+    a = matrices(3, 3).cuda()
+    assert all(linalg.svdvals(a, driver=d).equal(linalg.svd(a, driver=d)[1]) for d in ("gesvd", "gesvdj", "gesvda"))
+    with pytest.raises(RuntimeError, match="must be 'gesvd', 'gesvdj' or 'gesvda', got 'gelsd'"):
+        linalg.svd(a, driver="gelsd")
+    with pytest.raises(RuntimeError, match="chooses a routine of CUDA"):
+        linalg.svd(a.cpu(), driver="gesvd")
