@@ -99,8 +99,8 @@ def _check_driver(A, driver, api):
 @composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
            autocast="float32", namespace=None, aliases=("linalg.svd",), out=True, samples="matrices", skip=_GAUGE)
 def linalg_svd(A, full_matrices=True, *, driver=None):
-    """A = U diag(S) Vh with S falling; full_matrices: square U and Vh instead of the first min(m, n) vectors. driver, on
-    CUDA only, may be 'gesvd', 'gesvdj' or 'gesvda'; shapes choose what computes.
+    """A = U diag(S) Vh with S falling; full_matrices: square U and Vh instead of the first min(m, n) vectors. On CUDA
+    driver may be 'gesvd', 'gesvdj' or 'gesvda'; shapes choose what computes.
 
     >>> import flambeau
     >>> flambeau.linalg.svd(flambeau.tensor([[0., 2.], [1., 0.]])).S
