@@ -198,9 +198,9 @@ def own_samples(names=None, modes=tuple(MODES)):
 
 
 def moved(x, device):
-    """A program with every device="cpu" written as another one."""
-    if isinstance(x, tuple) and len(x) == 2 and x[0] == "device" and isinstance(x[1], str):
-        return ("device", device) if x[1] == "cpu" else x
+    """A program with every device "cpu" written as another one."""
+    if isinstance(x, str):
+        return device if x == "cpu" else x
     return type(x)(moved(v, device) for v in x) if isinstance(x, (list, tuple)) else x
 
 

@@ -46,13 +46,13 @@ def test_laws_of_the_op_table_take_the_device():
 @pytest.mark.exhaustive
 @pytest.mark.skipif(fake.COMPILER is None, reason="no C++ compiler to build the fake driver with")
 @pytest.mark.parametrize("libraries", (True, False))
-def test_dtypes_and_errors_of_all_operators_on_the_device(libraries):
+def test_laws_of_all_operators_on_the_device(libraries):
     """Whole, with the fake libraries and without any: what needs one is skipped then, with the library's name."""
     more = {}
     if libraries:
         more = {fake.LIBRARY_FOLDER: str(fake.build_libraries()), "FLAMBEAU_FAKE_LAPACK": find_lapack()}
-    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-p",
-                          "tests.cuda.emulate", "--device", "cuda", "tests/ops/test_dtypes.py",
-                          "tests/ops/test_errors.py"], cwd=ROOT, capture_output=True, text=True, timeout=1800,
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n2", "-p", "no:cacheprovider", "-p",
+                          "tests.cuda.emulate", "--device", "cuda", *(f"tests/ops/test_{law}.py" for law in LAWS)],
+                         cwd=ROOT, capture_output=True, text=True, timeout=3600,
                          env={**os.environ, fake.VARIABLE: str(fake.build_driver()), **more})
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]

@@ -74,3 +74,10 @@ def test_converted_before_the_first_call():
         assert layer.has_uninitialized_params()
         assert layer(flambeau.ones(shape).double()).dtype == flambeau.float64
         assert {t.dtype for t in layer.state_dict().values()} <= {flambeau.float64, flambeau.int64}
+
+
+def test_moved_to_another_device_before_the_first_call():
+    for make in (lambda: nn.LazyLinear(2), lambda: nn.LazyBatchNorm1d()):
+        layer = make().to("meta")
+        assert layer.has_uninitialized_params() and layer.weight.device.type == "meta"
+        assert layer(flambeau.ones(3, 4, device="meta")).shape == (3, layer.weight.shape[0])

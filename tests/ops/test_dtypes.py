@@ -16,7 +16,6 @@ ROUNDING = {flambeau.float16: 4e-3, flambeau.bfloat16: 3e-2, flambeau.float32: 2
 
 @pytest.mark.parametrize("name", battery.with_samples("dtypes"))
 def test_every_dtype_works_or_is_refused_as_the_table_says(name):
-    battery.skip_where_it_is_not(name)
     found = refusals.text(refusals.parts(name))
     assert found == refusals.table().get(name, ""), "unlike refusals.txt, which `python -m tests.ops.refusals` writes"
     assert not all(refusals.refuses(name, d, k) for d in battery.ALL_DTYPES for k in range(len(samples(name, d))))
@@ -30,7 +29,6 @@ def test_the_table_of_refusals_names_operators():
 @pytest.mark.parametrize("name", [n for n in battery.with_samples("narrow_dtypes") if not battery.is_random(n)])
 @pytest.mark.parametrize("dtype", WIDER, ids=lambda d: str(d).split(".")[-1])
 def test_narrow_floats_agree_with_wider_ones(name, dtype):
-    battery.skip_where_it_is_not(name)
     compared = 0
     for k, sample in enumerate(samples(name, dtype)[:4]):
         if refusals.refuses(name, dtype, k):

@@ -106,9 +106,62 @@ def test_groups_with_scales_of_rows(way):
     with pytest.raises(ValueError, match="expected scale_b of"):
         F.scaled_grouped_mm(a, b, of_a, rows, of_b[..., :2], rows, offs=of(way))
     with pytest.raises(NotImplementedError, match="mat_a has BlockWise1x32 scales"):
-        F.scaled_grouped_mm(a, b, of_a, F.ScalingType.BlockWise1x32, of_b, rows, offs=of(way))
+        F.scaled_grouped_mm(a, b, of_a.to(flambeau.float8_e8m0fnu), F.ScalingType.BlockWise1x32, of_b, rows,
+                            offs=of(way))
     with pytest.raises(NotImplementedError, match="add and multiply the result"):
         F.scaled_grouped_mm(a, b, of_a, rows, of_b, rows, bias=of_b, offs=of(way))
+
+
+def swizzled(scale):
+    """[rows, columns] in tiles of 128 x 4, filled up with a scale that would be noticed."""
+    rows, columns = -(-scale.shape[0] // 128), -(-scale.shape[1] // 4)
+    full = flambeau.full((rows * 128, columns * 4), 200, dtype=flambeau.uint8)
+    full[:scale.shape[0], :scale.shape[1]] = scale.view(flambeau.uint8)
+    return full.view(rows, 4, 32, columns, 4).permute(0, 3, 2, 1, 4).reshape(-1)
+
+
+#: ends of groups, and shapes whose scales fill several tiles and parts of some
+BLOCKS = {"rows": ((130, 130, 170, 200), (210, 96), (4, 96, 6)), "columns": ((3, 140, 141), (3, 5, 160), (160, 144)),
+          "depth": ((64, 64, 256, 288), (130, 320), (320, 7)), "batches": (None, (2, 130, 64), (2, 64, 5))}
+
+
+def scaled_blocks(way):
+    """(matrices, their plain scales, those in tiles, offs)."""
+    ends, *shapes = BLOCKS[way]
+    a, b = (flambeau.randn(shape).to(flambeau.float8_e4m3fn) for shape in shapes)
+    plain = [flambeau.randint(120, 135, (*x.shape[:-1], x.shape[-1] // 32), dtype=flambeau.uint8) for x in (a, b.mT)]
+    spans = list(zip((0, *ends[:-1]), ends, strict=True)) if ends else []
+
+    def tiles(scale, other):
+        if scale.ndim == 3:
+            return flambeau.stack([swizzled(s) for s in scale])
+        parts = [scale[:, i // 32:j // 32] for i, j in spans] if other.ndim == 2 else [scale[i:j] for i, j in spans]
+        return flambeau.cat([swizzled(s) for s in parts if s.numel()])
+    kind = flambeau.float8_e8m0fnu
+    return ((a, b), [s.view(kind) for s in plain],
+            [tiles(s, other).view(kind) for s, other in zip(plain, plain[::-1], strict=True)],
+            None if ends is None else offsets(*ends))
+
+
+@pytest.mark.parametrize("way", BLOCKS)
+def test_groups_with_scales_of_blocks(way):
+    """MXFP8: plain scales, and in tiles as GPUs have them."""
+    (a, b), (of_a, of_b), (tiles_a, tiles_b), offs = scaled_blocks(way)
+    wide = [x.float() * s.float().repeat_interleave(32, -1) for x, s in ((a, of_a), (b.mT, of_b))]
+    expected = wide[0] @ wide[1].mT if offs is None else by_hand(wide[0], wide[1].mT, BLOCKS[way][0])
+    recipe, swizzle = F.ScalingType.BlockWise1x32, F.SwizzleType.SWIZZLE_32_4_4
+    plain = F.scaled_grouped_mm(a, b, of_a, recipe, of_b, recipe, offs=offs, output_dtype=flambeau.float32)
+    assert flambeau.allclose(plain, expected, rtol=1e-5, atol=1e-4)
+    found = F.scaled_grouped_mm(a, b, tiles_a, recipe, tiles_b, recipe, swizzle, swizzle, offs=offs,
+                                output_dtype=flambeau.float32)
+    assert flambeau.equal(found, plain)
+    assert F.scaled_grouped_mm(a, b, of_a, recipe, of_b, recipe, offs=offs).equal(plain.bfloat16())
+    with pytest.raises(ValueError, match=r"scales of mat_b are float8_e8m0fnu\["):
+        F.scaled_grouped_mm(a, b, of_a, recipe, of_b[..., :1], recipe, offs=offs)
+    with pytest.raises(ValueError, match="as swizzled"):
+        F.scaled_grouped_mm(a, b, tiles_a[..., 1:], recipe, of_b, recipe, swizzle, offs=offs)
+    with pytest.raises(NotImplementedError, match="add it to the result"):
+        F.scaled_grouped_mm(a, b, of_a, recipe, of_b, recipe, bias=wide[0], offs=offs)
 
 
 @pytest.mark.parametrize("kinds", ((flambeau.int8, flambeau.int8), (flambeau.uint8, flambeau.int8)), ids=str)

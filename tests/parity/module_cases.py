@@ -195,7 +195,7 @@ def array(t):
     """A copy of the tensor's numbers; NumPy has no bfloat16, float32 stands for it."""
     if t is None:
         return None
-    return (t.detach().float() if "bfloat16" in str(t.dtype) else t.detach()).numpy().copy()
+    return (t.detach().float() if "bfloat16" in str(t.dtype) else t.detach()).cpu().numpy().copy()
 
 
 def state(module):
@@ -205,7 +205,18 @@ def state(module):
     return {k: "lazy" if k in lazy else array(v) for k, v in module.state_dict().items()}
 
 
-def run(torch, case):
+def moved(torch, x, device):
+    """Tensors on a device, as leaves again; modules are made on the CPU, so that they begin with its numbers."""
+    if isinstance(x, torch.Tensor):
+        return x.detach().to(device).requires_grad_(x.requires_grad)
+    if isinstance(x, torch.nn.utils.rnn.PackedSequence):
+        return x.to(device)
+    if isinstance(x, dict):
+        return {k: moved(torch, v, device) for k, v in x.items()}
+    return type(x)(moved(torch, v, device) for v in x) if isinstance(x, (list, tuple)) else x
+
+
+def run(torch, case, device="cpu"):
     """{aspect: value} of one case, up to the aspect "error" (its type) where one is raised."""
     found = {}
     try:
@@ -213,15 +224,16 @@ def run(torch, case):
         module = decode(torch, case.build)
         found["text"] = repr(module)
         found["state"] = state(module)
-        module = module.to(getattr(torch, case.dtype)).train(case.training)
-        args, kwargs = decode(torch, case.call[0]), decode(torch, case.call[1])
+        module = module.to(device, getattr(torch, case.dtype)).train(case.training)
+        args, kwargs = (moved(torch, decode(torch, part), device) for part in case.call)
         torch.manual_seed(1)
         result = module(*args, **kwargs)
         found["output"] = [array(t) for t in flat(torch, result)]
         score = 0
         for t in flat(torch, result):
             if t.requires_grad:
-                score = score + (t * torch.linspace(0.3, 1.7, t.numel() + 1, dtype=t.dtype)[1:].reshape(t.shape)).sum()
+                score = score + (t * torch.linspace(0.3, 1.7, t.numel() + 1, dtype=t.dtype, device=t.device)[1:]
+                                 .reshape(t.shape)).sum()
         if isinstance(score, torch.Tensor):
             score.backward()
         found["input gradients"] = [array(t.grad) for t in flat(torch, (args, kwargs)) if t.requires_grad]

@@ -8,6 +8,7 @@ are PyTorch's.
 import argparse
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,12 +31,13 @@ TOLERANCE["ctc"] = (1e-3, 2e-4)
 COLUMNS = ("state", "output", "input gradients", "parameter gradients", "buffers", "text")
 
 
-def ask(python, only="", dtypes="float32,float64"):
-    """[(case, what PyTorch gave)] of the modules whose name `only` finds."""
+def ask(python, only="", dtypes="float32,float64", cache=None):
+    """[(case, what PyTorch gave)] of the modules whose name `only` finds; `cache`: a folder that keeps them."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "modules.pickle"
+        path = Path(cache or folder) / "-".join(["modules", *re.findall(r"\w+", only), f"{dtypes}.pickle"])
         script = Path(__file__).with_name("module_cases.py")
-        subprocess.run([python, str(script), str(path), only, dtypes], check=True)
+        if not path.exists():
+            subprocess.run([python, str(script), str(path), only, dtypes], check=True)
         answers = pickle.loads(path.read_bytes())
     return [(Case(**case), answer) for case, answer in answers]
 
@@ -68,9 +70,9 @@ def difference(mine, theirs, path="", dtype=""):
     return f"{path}: off by {worst:.3g}: {mine.ravel()[:4]}, PyTorch {theirs.ravel()[:4]}"
 
 
-def compare(case, theirs):
+def compare(case, theirs, device="cpu"):
     """{aspect: what is different} of one case; empty where it is PyTorch's."""
-    mine = run(flambeau, case)
+    mine = run(flambeau, case, device)
     if "error" in theirs or "error" in mine:
         if case.dtype in HALF and "error" not in mine:
             return {}  # half precision that PyTorch has no kernel for

@@ -81,7 +81,7 @@ class Wishart(WithCovariance, ExponentialFamily):
         """L A A^T L^T, A lower triangular with roots of chi-squared numbers on the diagonal and normal ones below."""
         size = self._event_shape[0]
         noise = self._dist_chi2.rsample(sample_shape).sqrt().diag_embed()
-        rows, columns = flambeau.tril_indices(size, size, -1)
+        rows, columns = flambeau.tril_indices(size, size, -1, device=noise.device)
         noise[..., rows, columns] = flambeau.randn(flambeau.Size(sample_shape) + self._batch_shape + (len(rows),),
                                                    dtype=noise.dtype, device=noise.device)
         factor = self._unbroadcasted_scale_tril @ noise

@@ -1,4 +1,4 @@
-"""Products of matrices with scales, and of groups: nn.functional's scaled_mm, grouped_mm, scaled_grouped_mm."""
+"""Products of matrices with scales, and of groups: nn.functional's scaled_mm and grouped_mm."""
 
 import contextlib
 import enum
@@ -230,25 +230,3 @@ def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
     [[1.0], [1.0], [2.0]]
     """
     return OPS["_grouped_mm"](mat_a, mat_b, offs, bias, out_dtype)
-
-
-def scaled_grouped_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None,
-                      bias=None, offs=None, output_dtype=_C.bfloat16, contraction_dim=(), use_fast_accum=False):
-    """grouped_mm of 8-bit floats with a scale for each row of mat_a and column of mat_b (ScalingType.RowWise, float32):
-    [m] or [groups, m], and [n] or [groups, n]; for groups of what is summed over [groups * m] and [groups * n].
-
-    >>> import flambeau
-    >>> F = flambeau.nn.functional
-    >>> x, way = flambeau.ones(3, 1).to(flambeau.float8_e4m3fn), F.ScalingType.RowWise
-    >>> scales, offs = flambeau.tensor([[1.0], [2.0]]), flambeau.tensor([2, 3], dtype=flambeau.int32)
-    >>> F.scaled_grouped_mm(x, x[:2].view(2, 1, 1), flambeau.ones(3), way, scales, way, offs=offs).tolist()
-    [[1.0], [1.0], [2.0]]
-    """
-    _contracted("scaled_grouped_mm", contraction_dim)
-    a = _Scaled("scaled_grouped_mm", "mat_a", mat_a, scale_a, scale_recipe_a, swizzle_a)
-    b = _Scaled("scaled_grouped_mm", "mat_b", mat_b, scale_b, scale_recipe_b, swizzle_b)
-    for side in (a, b):
-        if side.recipe is not _ROW:
-            raise NotImplementedError(f"scaled_grouped_mm: {side.name} has {side.recipe.name} scales; only RowWise "
-                                      "ones are available, take scaled_mm for each group")
-    return OPS["_scaled_grouped_mm"](mat_a, mat_b, a.scale, b.scale, offs, bias, None, output_dtype, use_fast_accum)

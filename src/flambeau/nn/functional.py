@@ -10,10 +10,10 @@ from .._tensor.overriding import has_torch_function as _any_overrides
 from ..ops.kinds import ALIASES, OPS
 from ._attention_forward import multi_head_attention_forward as multi_head_attention_forward
 from ._chunked_loss import linear_cross_entropy as linear_cross_entropy
+from ._scaled_groups import scaled_grouped_mm as scaled_grouped_mm
 from ._scaled_products import ScalingType as ScalingType
 from ._scaled_products import SwizzleType as SwizzleType
 from ._scaled_products import grouped_mm as grouped_mm
-from ._scaled_products import scaled_grouped_mm as scaled_grouped_mm
 from ._scaled_products import scaled_mm as scaled_mm
 
 _OPERATORS = (

@@ -87,8 +87,11 @@ _svd = primitive(
     namespace=None, skip=_KERNEL)
 
 
-def _check_driver(driver, api):
-    if driver is not None:
+def _check_driver(A, driver, api):
+    """On CUDA any of its names is right, and what computes is chosen by shapes."""
+    if A.is_cuda and driver not in (None, "gesvd", "gesvdj", "gesvda"):
+        raise RuntimeError(f"{api}: driver must be 'gesvd', 'gesvdj' or 'gesvda', got {shown(driver)}")
+    if driver is not None and not A.is_cuda:
         raise RuntimeError(f"{api}: driver chooses a routine of CUDA, and there is one routine on the CPU; leave "
                            f"driver={shown(driver)} out")
 
@@ -96,13 +99,14 @@ def _check_driver(driver, api):
 @composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
            autocast="float32", namespace=None, aliases=("linalg.svd",), out=True, samples="matrices", skip=_GAUGE)
 def linalg_svd(A, full_matrices=True, *, driver=None):
-    """A = U diag(S) Vh with S falling; full_matrices: square U and Vh instead of the first min(m, n) vectors.
+    """A = U diag(S) Vh with S falling; full_matrices: square U and Vh instead of the first min(m, n) vectors. On CUDA
+    driver may be 'gesvd', 'gesvdj' or 'gesvda'; shapes choose what computes.
 
     >>> import flambeau
     >>> flambeau.linalg.svd(flambeau.tensor([[0., 2.], [1., 0.]])).S
     tensor([2., 1.])
     """
-    _check_driver(driver, "linalg.svd")
+    _check_driver(A, driver, "linalg.svd")
     return _svd(A, full_matrices, True)
 
 
@@ -116,7 +120,7 @@ def svdvals(A, *, driver=None):
     >>> flambeau.linalg.svdvals(flambeau.tensor([[0., 2.], [1., 0.]]))
     tensor([2., 1.])
     """
-    _check_driver(driver, "linalg.svdvals")
+    _check_driver(A, driver, "linalg.svdvals")
     return _svd(A, False, differentiated(A))[1]
 
 

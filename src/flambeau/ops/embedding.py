@@ -2,6 +2,7 @@
 
 import itertools
 
+from .. import _C
 from .._shown import shown
 from .kinds import OPS, composite, primitive
 
@@ -105,7 +106,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
     counts = _counts(input, offsets, include_last_offset)
     input = input.reshape(-1)
     bags = len(counts)
-    bag = OPS["repeat_interleave"](OPS["arange"](bags), counts)
+    bag = OPS["repeat_interleave"](OPS["arange"](bags, device=input.device), counts)
     rows = OPS["embedding"](input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if padding_idx is not None:
         keep = input != padding_idx % len(weight)
@@ -131,7 +132,7 @@ def _counts(input, offsets, include_last_offset):
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError("embedding_bag: the rows of a 2-d input are the bags, so offsets must be None")
-        return OPS["full"]((input.shape[0],), input.shape[1], dtype=input.dtype).long()
+        return OPS["full"]((input.shape[0],), input.shape[1], dtype=input.dtype, device=input.device).long()
     if input.ndim != 1:
         raise ValueError("embedding_bag: input must have 1 dimension (with offsets) or 2 (a row per bag), got "
                          f"{input.ndim}")
@@ -146,4 +147,4 @@ def _counts(input, offsets, include_last_offset):
             f"embedding_bag: offsets must start at 0, not fall, and end within the {len(input)} indices, got "
             f"{offsets.tolist()}"
         )
-    return OPS["full"]((len(counts),), 0, dtype=input.dtype).long().new_tensor(counts)
+    return input.new_tensor(counts, dtype=_C.int64)

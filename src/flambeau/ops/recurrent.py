@@ -301,7 +301,7 @@ def _cell(mode, input, states, w_ih, w_hh, b_ih, b_hh):
     out, _, cn = _layer(input)(input, h, c, w_ih, w_hh, b_ih, b_hh, None, [input.shape[0]], mode, False)[:3]
     if mode in ("lstm", "gru"):
         out, cn = _of_state((out, cn), states[-1])
-    return (out.squeeze(0), cn.squeeze(0)) if single else (out, cn)
+    return (out.squeeze(0), None if cn is None else cn.squeeze(0)) if single else (out, cn)
 
 
 _CELL = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None"

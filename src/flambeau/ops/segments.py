@@ -56,12 +56,13 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
 def _reduced(rows, segment, shape, reduce, initial, lengths):
     kind, start = _REDUCTIONS[reduce]
     if kind in ("sum", "mean"):
-        made = full(shape, 0 if initial is None else initial, dtype=rows.dtype).index_add(0, segment, rows)
+        made = full(shape, 0 if initial is None else initial, dtype=rows.dtype, device=rows.device)
+        made = made.index_add(0, segment, rows)
         if kind == "sum":
             return made
         per = lengths.reshape(-1, *[1] * (len(shape) - 1)).to(rows.dtype)
         empty = per == 0
         return OPS["where"](empty, float("nan") if initial is None else made, made / per.masked_fill(empty, 1))
-    made = full(shape, start if initial is None else initial, dtype=rows.dtype)
+    made = full(shape, start if initial is None else initial, dtype=rows.dtype, device=rows.device)
     place = segment.reshape(-1, *[1] * (len(shape) - 1)).expand(rows.shape)
     return made.scatter_reduce(0, place, rows, kind, include_self=True)

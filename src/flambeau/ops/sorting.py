@@ -158,7 +158,7 @@ def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=No
                                f" {list(sorted_sequence.shape)}")
         sorted_sequence = sorted_sequence.gather(-1, sorter)
     if not hasattr(self, "dtype"):
-        self = OPS["full"]((), self)
+        self = OPS["full"]((), self, device=sorted_sequence.device)
     return _searchsorted(sorted_sequence, self, out_int32, right)
 
 
@@ -173,5 +173,5 @@ def bucketize(self, boundaries, *, out_int32=False, right=False):
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize: boundaries must be one-dimensional, got shape {list(boundaries.shape)}")
     if not hasattr(self, "dtype"):
-        self = OPS["full"]((), self)
+        self = OPS["full"]((), self, device=boundaries.device)
     return _searchsorted(boundaries, self, out_int32, right)

@@ -285,5 +285,5 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
                                 None if padding_idx is None or padding_idx < 0 else padding_idx)
     ends = offsets if include_last_offset else OPS["cat"]([offsets, offsets.new_full((1,), prod(indices.shape))])
     sizes = ends.diff()
-    bags = OPS["arange"](sizes.numel()).repeat_interleave(sizes)
+    bags = OPS["arange"](sizes.numel(), device=sizes.device).repeat_interleave(sizes)
     return made, bags.to(indices.dtype), sizes, sizes.new_empty((0,))

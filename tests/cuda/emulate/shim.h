@@ -2,6 +2,10 @@
 //
 // A thread that waits (__syncthreads, __syncwarp, shuffles) lets the others run; one that never waits costs a call.
 // Kernels' own text is what NVRTC gets; only the names of the language and of its intrinsics are defined here.
+//
+// With FLAMBEAU_EMULATE_ORDER in the environment, "reversed" or a number, threads go on between two barriers, and
+// blocks follow each other, last first or in an order that the number decides, and shared memory holds garbage before
+// each block. What lacks a barrier, reads what nobody wrote, or lets blocks depend on each other, gives other numbers.
 #pragma once
 #include <ucontext.h>
 #include <setjmp.h>
@@ -11,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #define FLAMBEAU_EMULATE 1
@@ -42,7 +47,23 @@ struct Fiber {
 };
 constexpr size_t kStack = 256 << 10;
 
-struct Barrier { unsigned arrived = 0, generation = 0; };
+struct Barrier { unsigned arrived = 0, generation = 0; int line = 0; };
+
+// Which of n comes at place k: itself, or in the order that the environment asks for.
+struct Order {
+  bool other = std::getenv("FLAMBEAU_EMULATE_ORDER") != nullptr;
+  uint64_t seed = other ? std::strtoull(std::getenv("FLAMBEAU_EMULATE_ORDER"), nullptr, 10) : 0;  // reversed: 0
+  unsigned step = 1, first = 0;
+  void draw(unsigned n) {
+    if (!other || n == 0) return;
+    step = first = n - 1;
+    if (seed == 0) return;
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    first = unsigned((seed >> 33) % n);
+    for (step = unsigned((seed >> 40) % n); std::gcd(step, n) != 1;) ++step;
+  }
+  unsigned operator()(unsigned k, unsigned n) const { return unsigned((uint64_t(k) * step + first) % n); }
+};
 
 struct Block {
   void (*body)(void**);
@@ -55,8 +76,11 @@ struct Block {
   std::vector<Fiber*> fibers;
   Fiber* current = nullptr;
   jmp_buf scheduler;
+  Order order;
 };
-static Block block;
+// In a section of its own: what else is not initialised is shared memory.
+__attribute__((section("emulated"))) static Block block;
+extern "C" __attribute__((visibility("hidden"))) char __bss_start[], _end[];
 
 inline void release(Barrier& b, unsigned needed) {
   if (needed && b.arrived >= needed) b.arrived = 0, ++b.generation;
@@ -67,20 +91,27 @@ inline void yield() {
   block.current = me;
   threadIdx = me->thread;
 }
-inline void wait(Barrier& b, unsigned& needed) {
+inline void wait(Barrier& b, unsigned& needed, int line) {
   const unsigned generation = b.generation;
+  if (b.arrived && b.line != line) {
+    std::fprintf(stderr, "emulated kernel: threads that wait for each other stand at lines %d and %d\n", b.line, line);
+    std::abort();
+  }
+  b.line = line;
   ++b.arrived;
   release(b, needed);
   while (b.generation == generation) yield();
 }
-inline void sync_warp() { wait(block.warp_barrier[block.current->id / 32], block.warp_alive[block.current->id / 32]); }
-inline void sync_block() { wait(block.barrier, block.alive); }
+inline void sync_warp(int line) {
+  wait(block.warp_barrier[block.current->id / 32], block.warp_alive[block.current->id / 32], line);
+}
+inline void sync_block(int line) { wait(block.barrier, block.alive, line); }
 
 // A fiber runs threads until one waits; then the scheduler starts the rest on others.
 inline void run() {
   Fiber* me = block.current;
   while (block.next < block.threads) {
-    const unsigned id = block.next++;
+    const unsigned id = block.order(block.next++, block.threads);
     me->id = id;
     me->thread = {id % blockDim.x, id / blockDim.x % blockDim.y, id / blockDim.x / blockDim.y};
     me->busy = true;
@@ -124,6 +155,8 @@ inline void run_block() {
   block.warp_barrier.assign(warps, Barrier{});
   block.warp_alive.assign(warps, 32);
   block.warp_alive[warps - 1] = block.threads - 32 * (warps - 1);
+  block.order.draw(block.threads);
+  if (block.order.other) std::memset(__bss_start, 0xff, size_t(_end - __bss_start));
   volatile size_t used = 0;
   while (block.next < block.threads) start(fiber(used)), used = used + 1;
   volatile unsigned idle = 0;
@@ -145,12 +178,14 @@ inline void launch(void (*body)(void**), const unsigned* grid, const unsigned* t
   block.threads = threads[0] * threads[1] * threads[2];
   blockDim = {threads[0], threads[1], threads[2]};
   gridDim = {grid[0], grid[1], grid[2]};
-  for (unsigned z = 0; z < grid[2]; ++z)
-    for (unsigned y = 0; y < grid[1]; ++y)
-      for (unsigned x = 0; x < grid[0]; ++x) {
-        blockIdx = {x, y, z};
-        run_block();
-      }
+  const unsigned blocks = grid[0] * grid[1] * grid[2];
+  Order order = block.order;
+  order.draw(blocks);
+  for (unsigned k = 0; k < blocks; ++k) {
+    const unsigned b = order(k, blocks);
+    blockIdx = {b % grid[0], b / grid[0] % grid[1], b / grid[0] / grid[1]};
+    run_block();
+  }
 }
 template <class... A, size_t... I> void call(void (*f)(A...), void** p, std::index_sequence<I...>) {
   f(*static_cast<std::remove_reference_t<A>*>(p[I])...);
@@ -161,14 +196,14 @@ template <class... A> void call(void (*f)(A...), void** p) { call(f, p, std::ind
 template <size_t N> struct Sizes { int of[N]; };
 template <class... A> constexpr Sizes<sizeof...(A) + 1> sizes_of(void (*)(A...)) { return {{int(sizeof(A))..., 0}}; }
 
-template <class T> T exchange(T v, unsigned from) {
+template <class T> T exchange(T v, unsigned from, int line) {
   static_assert(sizeof(T) <= 8);
   const unsigned id = block.current->id;
   std::memcpy(&block.slot[id], &v, sizeof(T));
-  sync_warp();
+  sync_warp(line);
   T r;
   std::memcpy(&r, &block.slot[from < block.threads ? from : id], sizeof(T));
-  sync_warp();
+  sync_warp(line);
   return r;
 }
 inline unsigned lane() { return block.current->id & 31; }
@@ -183,27 +218,33 @@ inline unsigned base() { return block.current->id & ~31u; }
     emulate::launch(body_##NAME, grid, threads, params);                                                          \
   }
 
-inline void __syncthreads() { emulate::sync_block(); }
-inline void __syncwarp(unsigned = ~0u) { emulate::sync_warp(); }
+// `line` is the caller's, so that threads which meet at different places are noticed.
+#define LINE int line = __builtin_LINE()
+inline void __syncthreads(LINE) { emulate::sync_block(line); }
+inline void __syncwarp(unsigned = ~0u, LINE) { emulate::sync_warp(line); }
 inline void __threadfence() {}
-template <class T> T __shfl_sync(unsigned, T v, int from) { return emulate::exchange(v, emulate::base() + (from & 31)); }
-template <class T> T __shfl_xor_sync(unsigned, T v, int mask) {
-  return emulate::exchange(v, emulate::base() + (emulate::lane() ^ mask));
+template <class T> T __shfl_sync(unsigned, T v, int from, LINE) {
+  return emulate::exchange(v, emulate::base() + (from & 31), line);
 }
-template <class T> T __shfl_down_sync(unsigned, T v, unsigned by) {
-  return emulate::exchange(v, emulate::lane() + by < 32 ? emulate::block.current->id + by : emulate::block.current->id);
+template <class T> T __shfl_xor_sync(unsigned, T v, int mask, LINE) {
+  return emulate::exchange(v, emulate::base() + (emulate::lane() ^ mask), line);
 }
-template <class T> T __shfl_up_sync(unsigned, T v, unsigned by) {
-  return emulate::exchange(v, emulate::lane() >= by ? emulate::block.current->id - by : emulate::block.current->id);
+template <class T> T __shfl_down_sync(unsigned, T v, unsigned by, LINE) {
+  const unsigned id = emulate::block.current->id;
+  return emulate::exchange(v, emulate::lane() + by < 32 ? id + by : id, line);
 }
-inline unsigned __ballot_sync(unsigned, int predicate) {
+template <class T> T __shfl_up_sync(unsigned, T v, unsigned by, LINE) {
+  const unsigned id = emulate::block.current->id;
+  return emulate::exchange(v, emulate::lane() >= by ? id - by : id, line);
+}
+inline unsigned __ballot_sync(unsigned, int predicate, LINE) {
   unsigned bits = 0;
   const unsigned id = emulate::block.current->id;
   emulate::block.slot[id] = predicate != 0;
-  emulate::sync_warp();
+  emulate::sync_warp(line);
   for (unsigned k = 0; k < 32 && emulate::base() + k < emulate::block.threads; ++k)
     bits |= unsigned(emulate::block.slot[emulate::base() + k] & 1) << k;
-  emulate::sync_warp();
+  emulate::sync_warp(line);
   return bits;
 }
 inline int __popc(unsigned v) { return __builtin_popcount(v); }

@@ -52,6 +52,27 @@ def test_singular_values_of_batches_with_few_columns_are_one_call(dtype, shape, 
         (before[0], before[1] + 2, before[2] + 2 * tall)
 
 
+@pytest.mark.parametrize("dtype, shape, full", (
+    (fb.float32, (2, 33, 33), True), (fb.float64, (2, 40, 34), False), (fb.complex64, (2, 50, 36), True),
+    (fb.complex128, (3, 33, 45), False)), ids=str)
+def test_singular_values_of_batches_with_more_columns_are_one_launch(dtype, shape, full):
+    """Of full rank, of rank 5, and 0, by rotations of our own."""
+    a = matrices(*shape, dtype=dtype)
+    a[1] = a[1, :, :5] @ a[1, :5]
+    if shape[0] == 3:
+        a[2] = 0
+    before = SOLVER.calls()
+    u, s, v = (t.cpu() for t in linalg.svd(a.cuda(), full_matrices=full))
+    k, near = s.shape[-1], 1e-12 if dtype == fb.float64 else 1e-4
+    assert [t.shape for t in (u, s, v)] == [t.shape for t in linalg.svd(a, full_matrices=full)]
+    assert numbers.same(s, linalg.svdvals(a), near) and bool((s.diff(dim=-1) <= 0).all())
+    assert numbers.same((u[..., :k] * s.to(dtype).unsqueeze(-2)) @ v[..., :k, :], a, near)
+    for q in (u.mH @ u, v @ v.mH):
+        assert numbers.same(q, fb.eye(q.shape[-1], dtype=dtype).expand(q.shape), near)
+    assert numbers.same(linalg.svdvals(a.cuda()), s, near)
+    assert SOLVER.calls() == before
+
+
 def test_small_singular_values_of_tall_matrices_keep_their_digits():
     """They would be lost in A^H A."""
     u, v = (linalg.qr(matrices(2, *shape))[0] for shape in ((60, 3), (3, 3)))

@@ -136,3 +136,14 @@ def test_sizes_that_the_library_does_not_take():
     of_a, of_b = (fb.ones(n, 2).to(fb.float8_e8m0fnu) for n in (5, 3))
     way = scaled.WAYS.BlockWise1x32
     multiplied(True, a, b, of_a, way, of_b, way)
+
+
+@pytest.mark.parametrize("way", groups.BLOCKS)
+def test_groups_with_scales_of_blocks(way):
+    """Tiles of scales are found where the groups' ends lie, on the device."""
+    (a, b), plain, tiles, offs = groups.scaled_blocks(way)
+    recipe, swizzle = F.ScalingType.BlockWise1x32, F.SwizzleType.SWIZZLE_32_4_4
+    expected = F.scaled_grouped_mm(a, b, plain[0], recipe, plain[1], recipe, offs=offs, output_dtype=fb.float32)
+    found = F.scaled_grouped_mm(a.cuda(), b.cuda(), there(tiles[0]), recipe, there(tiles[1]), recipe, swizzle, swizzle,
+                                offs=there(offs), output_dtype=fb.float32)
+    assert found.is_cuda and numbers.same(found, expected, 1e-4)

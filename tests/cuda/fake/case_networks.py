@@ -81,3 +81,11 @@ def test_switches_decide_how_attention_is_computed():
             pytest.raises(RuntimeError, match="No viable backend"):
         F.scaled_dot_product_attention(x, x, x)
     assert switches.math_sdp_enabled() and fused()
+
+
+def test_lazy_modules_wait_for_their_input_on_the_device():
+    for make, shape in ((lambda: nn.LazyLinear(3), (2, 5)), (lambda: nn.LazyConv1d(4, 2), (2, 3, 5)),
+                        (lambda: nn.LazyBatchNorm1d(), (2, 3, 5))):
+        layer = make().to("cuda")
+        assert layer.has_uninitialized_params()
+        assert layer(fb.ones(shape, device="cuda")).is_cuda and all(p.is_cuda for p in layer.parameters())

@@ -3,13 +3,14 @@
 import ctypes
 
 import flambeau
+from flambeau.cuda import kernels
 from flambeau.cuda._calls import RowCall, TensorInfo
-from flambeau.cuda.kernels import lower
 from flambeau.cuda.kernels.plans import Copy, Fill, Launch, Number, Plan, Pointer, Seed
 from flambeau.ops.kinds import FACTS, OPS
 from flambeau.utils._python_dispatch import TorchDispatchMode
 
 from .. import emulate
+from . import fences
 from .harness import short
 
 SEED = 1234
@@ -35,11 +36,11 @@ class Lowered:
         infos = tuple(self._info(v) for v in values)
         expected = OPS[name](*args, **(kwargs or {})) if results is None else results
         self.expected = [expected] if isinstance(expected, flambeau.Tensor) else list(expected)
-        self.results = [flambeau.empty_like(t) for t in self.expected]
+        self.results = [None if t is None else flambeau.empty_like(t) for t in self.expected]
         if name.endswith("_"):
             self.results = [self.tensors[0]]
         self.call = RowCall(name, infos, tuple(self._info(r) for r in self.results), arch, libraries)
-        self.plan = lower(self.call)
+        self.plan = kernels.lower(self.call)  # as the emulation has it
         assert isinstance(self.plan, Plan)
 
     def _info(self, v):
@@ -55,8 +56,8 @@ class Lowered:
 
     def _address(self, target, scratch):
         if isinstance(target, Pointer):
-            return self.tensors[target.k].data_ptr() + target.byte_offset
-        return ctypes.addressof(scratch[target.i]) + target.byte_offset
+            return self.addresses[target.k] + target.byte_offset
+        return scratch[target.i] + target.byte_offset
 
     def _parameter(self, p, scratch, offset):
         if isinstance(p, Number):
@@ -67,7 +68,19 @@ class Lowered:
 
     def run(self):
         """The results by the plan."""
-        scratch = [(ctypes.c_char * max(n, 1))() for n in self.plan.scratch]
+        self.addresses = [t.data_ptr() for t in self.tensors]
+        memory = [(ctypes.c_char * max(n, 1))() for n in self.plan.scratch]
+        self._steps([ctypes.addressof(m) for m in memory])
+        return self.results
+
+    def run_fenced(self, at_end):
+        """The same with nothing behind the memory of each tensor, or nothing before it: a step outside faults."""
+        with fences.Fences(at_end) as fenced:
+            self.addresses = [fenced.tensor(t) for t in self.tensors]
+            self._steps([fenced.room(n) for n in self.plan.scratch])
+        return self.results
+
+    def _steps(self, scratch):
         offset = 0
         for step in self.plan.steps:
             if isinstance(step, Fill):
@@ -79,7 +92,6 @@ class Lowered:
                 params = [self._parameter(p, scratch, offset) for p in step.params]
                 emulate.launch(step.image, step.function, step.grid, step.block, params)
                 offset += sum(p.count for p in step.params if isinstance(p, Seed))
-        return self.results
 
 
 class Capture(TorchDispatchMode):

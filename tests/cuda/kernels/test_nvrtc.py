@@ -138,7 +138,9 @@ def test_kernels_beside_calls_of_libraries(monkeypatch):
                             ("_linalg_svd", a, False, True), ("_linalg_eigh", a, "L", True),
                             ("_solve_triangular", a, a, True, True, False)):
             Lowered(name, args, libraries=True)
-        Lowered("_linalg_svd", (flambeau.ones(2, 40, 3, dtype=dtype), False, True), libraries=True)
+        for shape in ((2, 40, 3), (2, 40, 36), (2, 36, 36)):
+            Lowered("_linalg_svd", (flambeau.ones(shape, dtype=dtype), True, True), libraries=True)
+            Lowered("_linalg_svd", (flambeau.ones(shape, dtype=dtype), False, False), libraries=False)
     Lowered("linalg_ldl_factor_ex", (a,), {"hermitian": True})
     Lowered("_ldl_solve", (a, pivots, a, True))
     _beside_products()

@@ -11,7 +11,7 @@ struct Alignment {
 };
 template <class A> INLINE A log_sum(A a, A b, A c) {
   const A top = a > b ? (a > c ? a : c) : (b > c ? b : c);
-  if (top == -infinity<A>()) return top;
+  if (top == -infinity<A>()) return a + b + c;
   return log(exp(a - top) + exp(b - top) + exp(c - top)) + top;
 }
 struct States {
@@ -20,6 +20,10 @@ struct States {
   INLINE int64_t operator[](int64_t s) const { return s & 1 ? labels[s / 2] : blank; }
   INLINE bool jumps(int64_t s) const { return (s & 1) && s > 1 && labels[s / 2] != labels[s / 2 - 1]; }
 };
+// A label that is no class gives NaN.
+template <class A> INLINE A emission(const A* emitted, int64_t c, const Alignment& a) {
+  return c >= 0 && c < a.classes ? emitted[c] : not_a_number<A>();
+}
 
 template <class A>
 INLINE void ctc_forward(const A* x, const int64_t* labels, A* loss, A* alpha, const Sequence& q, int64_t n,
@@ -33,8 +37,9 @@ INLINE void ctc_forward(const A* x, const int64_t* labels, A* loss, A* alpha, co
     for (int64_t s = threadIdx.x; s < a.width; s += blockDim.x) {
       A v = never;
       if (t < q.steps && s < l.width) {
-        if (t == 0) v = s < 2 ? emitted[l[s]] : never;
-        else v = emitted[l[s]] + log_sum(before[s], s ? before[s - 1] : never, l.jumps(s) ? before[s - 2] : never);
+        if (t == 0) v = s < 2 ? emission(emitted, l[s], a) : never;
+        else v = emission(emitted, l[s], a) +
+                 log_sum(before[s], s ? before[s - 1] : never, l.jumps(s) ? before[s - 2] : never);
       }
       alpha[t * a.width + s] = v;
     }
@@ -84,20 +89,20 @@ INLINE void ctc_backward(const A* grad, const A* x, const int64_t* labels, const
     for (int64_t s = threadIdx.x; s < l.width; s += blockDim.x) {
       const A one = s + 1 < l.width ? after[s + 1] : never;
       const A two = s + 2 < l.width && l.jumps(s + 2) ? after[s + 2] : never;
-      now[s] = t == q.steps - 1 ? (s >= l.width - 2 ? emitted[l[s]] : never)
-                                : emitted[l[s]] + log_sum(t == q.steps - 1 ? never : after[s], one, two);
+      now[s] = t == q.steps - 1 ? (s >= l.width - 2 ? emission(emitted, l[s], a) : never)
+                                : emission(emitted, l[s], a) + log_sum(t == q.steps - 1 ? never : after[s], one, two);
     }
     __syncthreads();
     const A* own = alpha + t * a.width;
     A quiet = A(0);
     for (int64_t s = threadIdx.x; s < l.width; s += blockDim.x) {
       const int64_t c = l[s];
-      if (c == a.blank) quiet += exp(own[s] + now[s] + loss - emitted[c]);
+      if (c == a.blank) quiet += exp(own[s] + now[s] + loss - emission(emitted, c, a));
       if (!(s & 1) || c == a.blank || (next[s / 2] & later)) continue;
       A sum = A(0);
       for (int64_t j = s / 2; j >= 0; j = (next[j] & ~later) - 1)
-        sum += exp(own[2 * j + 1] + now[2 * j + 1] + loss - emitted[c]);
-      to[t * row + c] -= sum * g;
+        sum += exp(own[2 * j + 1] + now[2 * j + 1] + loss - emission(emitted, c, a));
+      if (c >= 0 && c < a.classes) to[t * row + c] -= sum * g;
     }
     quiet = sum_block(quiet);
     if (threadIdx.x == 0) to[t * row + a.blank] -= quiet * g;

@@ -54,6 +54,8 @@ def launch(call, body, parameters, grid, threads, files=(), before=""):
     source = (f'{text(*FILES, *files)}{before}extern "C" __global__ void __launch_bounds__({threads}) kernel(\n'
               f"    {declarations}) {{\n{body}}}\n")
     grid = (grid,) if isinstance(grid, int) else tuple(grid)
+    if grid[0] >= 2**31 or any(n >= 2**16 for n in grid[1:]):
+        refuse(call, "for so many rows: a launch has up to 2**31 - 1 blocks")
     return Launch(compile(source, call.arch, call.name), "kernel", (*grid, 1, 1)[:3], (threads, 1, 1), 0,
                   tuple(p.value for p in parameters))
 

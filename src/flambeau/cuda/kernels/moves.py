@@ -232,20 +232,21 @@ def _linspace(log):
     def rule(call):
         start, end = call.args[:2]
         out, build = call.results[0], Build(call)
-        if out.dtype.startswith("complex") or any(isinstance(v, complex) for v in (start, end)):
-            raise NotImplementedError(f"{call.name} has no CUDA kernel yet for complex numbers")
-        whole = out.dtype in _WHOLE
+        whole, is_complex = out.dtype in _WHOLE, out.dtype.startswith("complex")
         if whole and not log:
             start, end = int(start), int(end)
-        wide = "double" if whole or out.dtype == "float64" else "float"
-        value = "pow(A(base), v)" if log else "v"
-        more = [number("double", "base", call.args[3])] if log else []
-        build.each(numel(out), f"""  typedef {wide} A;
-  const A from = A(start), to = A(end), step = n > 1 ? (to - from) / A(n - 1) : A(0);
-  const A v = i_ < n / 2 || n == 1 ? from + step * A(i_) : to - step * A(n - 1 - i_);
+        wide = "double" if whole or out.dtype in ("float64", "complex128") else "float"
+
+        def given(name, value):
+            return scalar(name, complex(value)) if is_complex else number("double", name, value)
+        power = "power" if is_complex else "pow"
+        value = f"{power}(A(cast<A>(base)), v)" if log else "v"
+        build.each(numel(out), f"""  typedef {f"Complex<{wide}>" if is_complex else wide} A;
+  const A from = cast<A>(start), to = cast<A>(end), step = n > 1 ? (to - from) / A({wide}(n - 1)) : A(0);
+  const A v = i_ < n / 2 || n == 1 ? from + step * A({wide}(i_)) : to - step * A({wide}(n - 1 - i_));
   out[i_] = cast<{build.type(out)}>({value});
-""", [build.output("out", out), number("double", "start", start), number("double", "end", end),
-      *sizes(n=numel(out)), *more])
+""", [build.output("out", out), given("start", start), given("end", end), *sizes(n=numel(out)),
+      *([given("base", call.args[3])] if log else [])])
         return build.plan()
     return rule
 

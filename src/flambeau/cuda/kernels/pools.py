@@ -89,8 +89,8 @@ def _max_pool_backward(call):
     inside, outside = 1, 1
     for d in range(len(size)):
         inside, outside = inside * out.shape[-1 - d], outside * grad.shape[-1 - d]
-    build.each(numel(grad), f"  atomic_add(sums + i_ / outside * inside + places[i_], "
-               f"cast<{pointed_at(sums)}>(grad[i_]));\n",
+    build.each(numel(grad), f"  const int64_t place = places[i_];\n  if (place >= 0 && place < inside) "
+               f"atomic_add(sums + i_ / outside * inside + place, cast<{pointed_at(sums)}>(grad[i_]));\n",
                [build.input("grad", grad), build.input("places", places), sums,
                 *sizes(inside=inside, outside=outside)], files=("indexing.cuh",))
     finish()

@@ -278,7 +278,7 @@ def _linear_backward(call):
     grad, x, weight, mask = call.args
     build, (to_x, to_w, to_b) = Build(call), call.results
     n, k = (weight.shape[0], weight.shape[-1]) if len(weight.shape) == 2 else (1, weight.shape[0])
-    rows = numel(grad) // max(n, 1)
+    rows = math.prod(x.shape[:-1])
     g, data, w = build.input("grad", grad), conjugated(build, "x", x), conjugated(build, "w", weight)
     wide = accumulated(build, grad)
 

@@ -39,6 +39,8 @@ def _vector(call, target, index_info, source_shape):
 def _gather(call):
     x, _, index = call.args[:3]
     build = Build(call)
+    if not numel(index):  # which may have other dimensions then
+        return build.plan()
     places = _full(call, x, index)
     read(build, places, x, as_result(call.results[0]), index_type(x, call.results[0]))
     return build.plan()

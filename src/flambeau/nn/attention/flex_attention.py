@@ -97,7 +97,7 @@ def _ordered(dense):
 def _dense(count, columns):
     """The 0-1 tensor of what `_ordered` gave."""
     wanted = arange(columns.shape[-1], device=columns.device) < count.unsqueeze(-1)
-    return zeros(columns.shape, dtype=int32).scatter_add(-1, columns.to(int64), wanted.to(int32))
+    return zeros(columns.shape, dtype=int32, device=columns.device).scatter_add(-1, columns.to(int64), wanted.to(int32))
 
 
 _FIELDS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices",

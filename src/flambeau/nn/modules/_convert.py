@@ -24,8 +24,8 @@ class ConvertMethods:
             swap = get_swap_module_params_on_conversion()
             overwrite = (get_overwrite_module_params_on_conversion() or changed.device.type != param.device.type
                          or (hasattr(param, "_own_part") and changed.dtype is not param.dtype))  # of DTensors
-            if swap or not overwrite:
-                param.data = changed  # the same object: optimizers keep their hold on it
+            if swap or not overwrite or is_lazy(param):
+                param.data = changed  # the same object: optimizers keep their hold on it, and a lazy one waits on
             else:
                 param = self._parameters[name] = Parameter(changed, param.requires_grad)
             if changed_grad is not None:
