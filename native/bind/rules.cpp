@@ -1,5 +1,7 @@
 // Derivative rules in a backward pass: saved values become the rule's arguments, what it returns the gradients.
 #include "autograd.h"
+#include "../runtime/together.h"
+#include "graph_capture.h"
 #include "symbols.h"
 #include "upward.h"
 
@@ -185,13 +187,26 @@ struct Unpacking {
   ~Unpacking() { tls.unpacked = outer; }
 };
 
-}  // namespace
+// Whether the rules' pointwise calls are put together: they are over many numbers, whose values lie in memory, nobody
+// wants to hear of each, and no derivatives of them are wanted.
+bool is_worth_joining(const Node& n, const TensorRef* grads) {
+  if (tls.dispatch_modes || tls.grad_enabled || tls.packing || process.profiling) return false;
+  if (n.op->kind > Kind::Reduction) return false;
+  bool large = false;
+  auto look = [&](const Tensor& t) {
+    large |= t.numel >= kWorthJoining && t.device.type == DeviceType::CPU;
+    return !t.level && !(t.flags & kIndirect);
+  };
+  for (int k = 0; k < n.nsaved; ++k) {
+    const Saved& s = n.saved[k];
+    if (s.packed || (s.value.tag == Tag::Tensor && !look(*s.value.tensor))) return false;
+  }
+  for (int k = 0; k < n.nouts; ++k)
+    if (grads[k] && !look(*grads[k])) return false;
+  return large;
+}
 
-void upward::apply_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
-  bool any = false;
-  for (int k = 0; k < n.nouts; ++k) any |= bool(grads[k]);
-  if (!any) return;
-  Unpacking unpacking(n);
+void run_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
   int end = 0;
   for (const Rule& rule : n.op->rules) {
     bool list, wanted = false;
@@ -203,6 +218,23 @@ void upward::apply_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef
     if (rule.tuple || list) take_gradients(n, result.p, end - first, out + first);
     else take_gradient(n, result.p, out[first]);
   }
+}
+
+}  // namespace
+
+void upward::apply_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
+  bool any = false;
+  for (int k = 0; k < n.nouts; ++k) any |= bool(grads[k]);
+  if (!any) return;
+  Unpacking unpacking(n);
+  if (!is_worth_joining(n, grads)) return run_rules(n, needs, grads, out);
+  Capture capture;
+  capture.tracer.pointwise = true;
+  capture.tracer.places = nullptr;
+  run_rules(n, needs, grads, out);
+  capture.finish();
+  for (int k = 0; k < n.nedges; ++k)
+    if (out[k]) settle(*out[k]);
 }
 
 // Function nodes: payload(*gradients or None) -> tuple with one gradient per edge.
