@@ -1,6 +1,7 @@
 // Derivative rules in a backward pass: saved values become the rule's arguments, what it returns the gradients.
-#include "autograd.h"
+#include "../core/images.h"
 #include "../runtime/together.h"
+#include "autograd.h"
 #include "graph_capture.h"
 #include "symbols.h"
 #include "upward.h"
@@ -191,7 +192,7 @@ struct Unpacking {
 // wants to hear of each, and no derivatives of them are wanted.
 bool is_worth_joining(const Node& n, const TensorRef* grads) {
   if (tls.dispatch_modes || tls.grad_enabled || tls.packing || process.profiling) return false;
-  if (n.op->kind > Kind::Reduction) return false;
+  if (const PrimitiveRow* row = n.op->row; row && (row->begins || keeps_images(*row))) return false;
   bool large = false;
   auto look = [&](const Tensor& t) {
     large |= t.numel >= kWorthJoining && t.device.type == DeviceType::CPU;

@@ -128,13 +128,12 @@ std::unique_ptr<Plan> plan_together(const Program& p) {
   for (int k = 0; k < entries; ++k) {
     if (!needed[size_t(k)]) continue;
     PlanCall call = call_of(p, k, *plan);
-    if (std::ranges::equal(made(k), made(largest))) {
-      waiting.push_back(std::move(call));
-      continue;
-    }
-    if (std::ranges::any_of(call.args, [&](const PlanArg& a) { return waits(a.at); })) close();
-    groups.push_back({0, {}});
-    groups.back().calls.push_back(std::move(call));
+    const bool joins = std::ranges::equal(made(k), made(largest));
+    auto needs_memory = [&](const PlanArg& a) {  // what is seen otherwise than it was made, or by another group
+      return (!joins || a.kind == PlanArg::Kind::View) && waits(a.at);
+    };
+    if (std::ranges::any_of(call.args, needs_memory)) close();
+    (joins ? waiting : groups.emplace_back(CallGroup{0, {}}).calls).push_back(std::move(call));
   }
   close();
   add_steps(*plan, std::move(groups));
