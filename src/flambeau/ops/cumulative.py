@@ -1,6 +1,6 @@
 """Cumulative sums, products, extremes and log-sum-exps along one dimension."""
 
-from ._restore import placed_along
+from ._restore import summed_along
 from .kinds import primitive
 from .masks import where
 
@@ -58,12 +58,12 @@ primitive("logcumsumexp(Tensor self, int dim) -> Tensor", out=True, dtypes="floa
           d={"self": lambda g, self, result, dim: _logcumsumexp_gradient(g, self, result, dim)},
           doc="Logarithms of running sums of exponentials along `dim`, without overflow.")
 primitive("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", out=True,
-          d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
+          d={"self": lambda g0, result1, self_shape, dim: summed_along(g0, result1, self_shape, dim)},
           doc="""Running maxima along `dim` and where they are (the latest of equal ones).
 
     >>> flambeau.tensor([1, 3, 2]).cummax(0).values
     tensor([1, 3, 3])
     """)
 primitive("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", out=True,
-          d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
+          d={"self": lambda g0, result1, self_shape, dim: summed_along(g0, result1, self_shape, dim)},
           doc="Running minima along `dim` and where they are (the latest of equal ones).")
