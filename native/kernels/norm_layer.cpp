@@ -132,7 +132,7 @@ void layer_norm_backward(const Tensor& grad, const Tensor& input, const T* w, in
   // each piece of the rows sums its share of the parameters' gradients
   const int64_t pieces = std::clamp<int64_t>(input.numel / kGrain, 1, std::clamp<int64_t>(m / 32, 1, 16));
   const int64_t apart = (n + 15) / 16 * 16 + 48;  // of the two sums: not at one place of two pages
-  const int64_t together = n <= 1024 ? 2 : 1;  // rows: both stay in the first-level cache
+  const int64_t together = n <= (out.direct ? 1024 : 512) ? 2 : 1;  // rows: both stay in the first-level cache
   double* total = scratch<double>(kScratchA, 2 * n * pieces);
   std::fill_n(total, 2 * n * pieces, 0.0);
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
