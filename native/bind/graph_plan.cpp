@@ -4,6 +4,7 @@
 
 #include "../runtime/blocks.h"
 #include "../runtime/constants.h"
+#include "../runtime/together.h"
 #include "graph_parts.h"
 #include "op_type.h"
 #include "upward.h"
@@ -303,8 +304,7 @@ struct PlanReader {
     return c;
   }
 
-  // (leader, calls)
-  std::pair<int, std::vector<PlanCall>> group(PyObject* o) {
+  CallGroup group(PyObject* o) {
     tuple_of(o, 2, "step is (leader, calls)");
     PyObject* items = tuple_of(PyTuple_GET_ITEM(o, 1), -1, "step has a tuple of calls");
     std::vector<PlanCall> calls;
@@ -320,35 +320,6 @@ struct PlanReader {
   }
 };
 
-// By value: whether it is needed outside the step that makes it.
-std::vector<bool> needed_outside(const Plan& plan, const std::vector<std::pair<int, std::vector<PlanCall>>>& groups) {
-  std::vector<bool> needed(size_t(plan.values), false);
-  std::vector<int> maker(size_t(plan.values), -1);
-  for (const Plan::Result& result : plan.results) needed[size_t(result.value)] = true;
-  for (size_t k = 0; k < groups.size(); ++k)
-    for (const PlanCall& call : groups[k].second) {
-      each_tensor(call.args, [&](const PlanArg& a) {
-        if (a.at < 0) return;
-        if (maker[size_t(a.at)] < 0) PlanReader::fail("value is used before it is made");
-        if (maker[size_t(a.at)] != int(k)) needed[size_t(a.at)] = true;
-      });
-      for (int value : call.makes)
-        if (value >= 0) maker[size_t(value)] = int(k);
-    }
-  return needed;
-}
-
-std::unique_ptr<Step> step_of(std::vector<PlanCall> calls, int leader, const std::vector<bool>& needed) {
-  if (calls.size() == 1) {
-    if (PartStep::takes(calls[0])) return std::make_unique<PartStep>(std::move(calls[0]));
-    return std::make_unique<CallStep>(std::move(calls[0]));
-  }
-  std::vector<int> results;
-  for (const PlanCall& call : calls)
-    if (!is_store(call) && needed[size_t(call.makes[0])]) results.push_back(call.makes[0]);
-  return std::make_unique<BlockStep>(std::move(calls), leader, std::move(results));
-}
-
 std::unique_ptr<Plan> plan_of(const Program& p, PyObject* described) {
   auto plan = std::make_unique<Plan>();
   PlanReader reader{p, *plan};
@@ -362,10 +333,9 @@ std::unique_ptr<Plan> plan_of(const Program& p, PyObject* described) {
     p.made_as(slot);
     plan->results.push_back({slot, reader.value(o, 1)});
   }
-  std::vector<std::pair<int, std::vector<PlanCall>>> groups;
+  std::vector<CallGroup> groups;
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(steps); ++k) groups.push_back(reader.group(PyTuple_GET_ITEM(steps, k)));
-  const std::vector<bool> needed = needed_outside(*plan, groups);
-  for (auto& [leader, calls] : groups) plan->steps.push_back(step_of(std::move(calls), leader, needed));
+  add_steps(*plan, std::move(groups));
   if (kept) {
     const auto end = plan->steps.begin() + kept;
     std::vector<std::unique_ptr<Step>> constant(std::make_move_iterator(plan->steps.begin()),

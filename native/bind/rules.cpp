@@ -1,5 +1,8 @@
 // Derivative rules in a backward pass: saved values become the rule's arguments, what it returns the gradients.
+#include "../core/images.h"
+#include "../runtime/together.h"
 #include "autograd.h"
+#include "graph_capture.h"
 #include "symbols.h"
 #include "upward.h"
 
@@ -185,6 +188,58 @@ struct Unpacking {
   ~Unpacking() { tls.unpacked = outer; }
 };
 
+constexpr int kSurelySingle = 4;  // then there is nothing to put together in rules of this operator
+
+// Whether the rules' pointwise calls are put together: they are over many numbers, whose values lie in memory, nobody
+// wants to hear of each, and no derivatives of them are wanted.
+bool is_worth_joining(const Node& n, const TensorRef* grads) {
+  if (tls.dispatch_modes || tls.grad_enabled || tls.packing || process.profiling) return false;
+  if (n.op->single >= kSurelySingle) return false;
+  if (const PrimitiveRow* row = n.op->row; row && (row->begins || keeps_images(*row))) return false;
+  bool large = false;
+  auto look = [&](const Tensor& t) {
+    large |= t.numel >= kWorthJoining && t.device.type == DeviceType::CPU;
+    return !t.level && !(t.flags & kIndirect);
+  };
+  for (int k = 0; k < n.nsaved; ++k) {
+    const Saved& s = n.saved[k];
+    if (s.packed || (s.value.tag == Tag::Tensor && !look(*s.value.tensor))) return false;
+  }
+  for (int k = 0; k < n.nouts; ++k)
+    if (grads[k] && !look(*grads[k])) return false;
+  return large;
+}
+
+// Returns how many rules ran.
+int run_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
+  int end = 0, ran = 0;
+  for (const Rule& rule : n.op->rules) {
+    bool list, wanted = false;
+    const int first = end;
+    end += edges_of(rule, n, &list);
+    for (int k = first; k < end; ++k) wanted |= needs[k];
+    if (!wanted) continue;
+    ++ran;
+    Held result = call_rule(n, rule, needs, grads, first);
+    if (rule.tuple || list) take_gradients(n, result.p, end - first, out + first);
+    else take_gradient(n, result.p, out[first]);
+  }
+  return ran;
+}
+
+// The same, with pointwise calls put together.
+void run_joined(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
+  Capture capture;
+  capture.tracer.pointwise = true;
+  capture.tracer.places = nullptr;
+  const int ran = run_rules(n, needs, grads, out);
+  const Program* program = capture.tracer.program;
+  n.op->single = !program || program->entries.size() <= size_t(ran) ? n.op->single + 1 : 0;
+  capture.finish();
+  for (int k = 0; k < n.nedges; ++k)
+    if (out[k]) settle(*out[k]);
+}
+
 }  // namespace
 
 void upward::apply_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
@@ -192,17 +247,8 @@ void upward::apply_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef
   for (int k = 0; k < n.nouts; ++k) any |= bool(grads[k]);
   if (!any) return;
   Unpacking unpacking(n);
-  int end = 0;
-  for (const Rule& rule : n.op->rules) {
-    bool list, wanted = false;
-    const int first = end;
-    end += edges_of(rule, n, &list);
-    for (int k = first; k < end; ++k) wanted |= needs[k];
-    if (!wanted) continue;
-    Held result = call_rule(n, rule, needs, grads, first);
-    if (rule.tuple || list) take_gradients(n, result.p, end - first, out + first);
-    else take_gradient(n, result.p, out[first]);
-  }
+  if (is_worth_joining(n, grads)) run_joined(n, needs, grads, out);
+  else run_rules(n, needs, grads, out);
 }
 
 // Function nodes: payload(*gradients or None) -> tuple with one gradient per edge.

@@ -115,6 +115,7 @@ struct OpDef {
   bool keeps_format = false;       // its results take the memory format of its arguments (memory_format.h)
   bool random = false;             // it takes a Generator: inside vmap, the innermost level decides what it draws
   int output_mask = -1;            // the position of the argument of that name
+  mutable int single = 0;          // how often in a row its rules were found to be one call each (bind/rules.cpp)
 };
 
 // Whether the caller asked for result k. The others come back empty, and Python sees None in their place.

@@ -2,6 +2,7 @@
 // computes them again from the input, which is in cache anyway, so nothing has to be saved.
 #include "norm.h"
 #include "norm_loops.h"
+#include "scratch.h"
 
 namespace flambeau {
 
@@ -87,8 +88,6 @@ void infer_layer_norm_backward(Call& c) {
 }
 template <class T, bool centred>
 void norm_row_backward(const T* g, const T* x, const T* w, int64_t n, double eps, T* dx, T* dw, T* db) {
-  if constexpr (std::is_same_v<T, float>)
-    if (n <= kLongestNormRow) return norm_loops().backward(g, x, w, n, eps, centred, dx, dw, db);
   Statistics s = statistics<T, centred>(x, n, eps);
   const T mean = T(s.mean), rstd = T(s.rstd);
   const T along = T(sum_over<T>(n, [&](int64_t i, int k) {
@@ -103,38 +102,60 @@ void norm_row_backward(const T* g, const T* x, const T* w, int64_t n, double eps
   });
 }
 template <class T, bool centred>
+void norm_rows_backward(const T* g, const T* x, const T* w, int64_t rows, int64_t n, double eps, T* dx, T* dw, T* db) {
+  if constexpr (std::is_same_v<T, float>)
+    if (n <= kLongestNormRow) return norm_loops().backward(g, x, w, rows, n, eps, centred, dx, dw, db);
+  for (int64_t r = 0; r < rows; ++r)
+    norm_row_backward<T, centred>(g + r * n, x + r * n, w, n, eps, dx + r * n, dw, db);
+}
+
+// The sums that the pieces made, for weight and bias behind each other, as the gradients of weight and bias.
+void add_pieces(double* total, int64_t pieces, int64_t n, char* grad_weight, char* grad_bias,
+                DType dtype) {
+  parallel_for(n, std::max<int64_t>(64, kGrain / 2 / pieces), [&](int64_t begin, int64_t end) {
+    for (int64_t first : {int64_t(0), n}) {
+      double* sum = total + first;
+      for (int64_t piece = 1; piece < pieces; ++piece)
+        for (int64_t i = begin; i < end; ++i) sum[i] += sum[2 * n * piece + i];
+      char* to = first ? grad_bias : grad_weight;
+      for (int64_t i = begin; i < end; ++i) put<double>(to, dtype, i, sum[i]);
+    }
+  });
+}
+
+template <class T, bool centred>
 void layer_norm_backward(const Tensor& grad, const Tensor& input, const T* w, int64_t n, double eps, Tensor& grad_input,
                          char* grad_weight, char* grad_bias, DType dtype) {
   RowReader<T> gs(grad), xs(input);
   RowWriter<T> out(grad_input);
   const int64_t m = input.numel / n;
   // each piece of the rows sums its share of the parameters' gradients
-  const int64_t pieces = std::clamp<int64_t>(input.numel / kGrain, 1, std::min<int64_t>(16, m));
-  std::vector<double> total(size_t(2 * n * pieces), 0.0);
+  const int64_t pieces = std::clamp<int64_t>(input.numel / kGrain, 1, std::clamp<int64_t>(m / 32, 1, 16));
+  const int64_t apart = (n + 15) / 16 * 16 + 48;  // of the two sums: not at one place of two pages
+  const int64_t together = n <= (out.direct ? 1024 : 512) ? 2 : 1;  // rows: both stay in the first-level cache
+  double* total = scratch<double>(kScratchA, 2 * n * pieces);
+  std::fill_n(total, 2 * n * pieces, 0.0);
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    std::vector<T> a(gs.direct ? 0 : size_t(n)), b(xs.direct ? 0 : size_t(n)), d(out.direct ? 0 : size_t(n)),
-        part(size_t(2 * n), T(0));
+    std::vector<T> a(gs.direct ? 0 : size_t(2 * n)), b(xs.direct ? 0 : size_t(2 * n)),
+        d(out.direct ? 0 : size_t(2 * n)), part(size_t(2 * apart), T(0));
+    T *const dw = part.data(), *const db = dw + apart;
     for (int64_t piece = begin; piece < end; ++piece) {
-      double* sum = total.data() + 2 * n * piece;
+      double* sum = total + 2 * n * piece;
       const int64_t first = m * piece / pieces, last = m * (piece + 1) / pieces;
-      for (int64_t r = first; r < last; ++r) {
+      for (int64_t r = first; r < last; r += together) {
+        const int64_t rows = std::min(together, last - r);
         T* dx = out.at(r * n, d.data());
-        norm_row_backward<T, centred>(gs.at(r * n, n, a.data()), xs.at(r * n, n, b.data()), w, n, eps, dx, part.data(),
-                                      part.data() + n);
-        out.done(r * n, n, dx);
-        if ((r - first) % 64 == 63 || r + 1 == last) {
-          for (int64_t i = 0; i < 2 * n; ++i) sum[i] += double(part[size_t(i)]);
+        norm_rows_backward<T, centred>(gs.at(r * n, rows * n, a.data()), xs.at(r * n, rows * n, b.data()), w, rows, n,
+                                       eps, dx, dw, db);
+        out.done(r * n, rows * n, dx);
+        if ((r + rows - first) % 64 == 0 || r + rows == last) {
+          for (int64_t i = 0; i < n; ++i) sum[i] += double(dw[i]), sum[n + i] += double(db[i]);
           std::ranges::fill(part, T(0));
         }
       }
     }
   });
-  for (int64_t piece = 1; piece < pieces; ++piece)
-    for (int64_t i = 0; i < 2 * n; ++i) total[size_t(i)] += total[size_t(2 * n * piece + i)];
-  for (int64_t i = 0; i < n; ++i) {
-    put<double>(grad_weight, dtype, i, total[size_t(i)]);
-    put<double>(grad_bias, dtype, i, total[size_t(n + i)]);
-  }
+  add_pieces(total, pieces, n, grad_weight, grad_bias, dtype);
 }
 void cpu_layer_norm_backward(Call& c) {
   Tensor& given = c.tensor(1);

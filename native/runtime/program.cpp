@@ -57,7 +57,7 @@ void Program::clear() {
   if (named_) std::ranges::fill(names_, std::pair<int64_t, uint64_t>{});
   named_ = 0;
   outside_ = 0;
-  foreign_ = exact = fast = record = draws = false;
+  foreign_ = exact = fast = record = pointwise = draws = false;
   stage = Stage::Open;
   why = Why::End;
   planner = nullptr;

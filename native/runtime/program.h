@@ -109,6 +109,7 @@ struct Program {
   bool exact = false;            // sizes are part of the key
   bool fast = false;             // numbers too, and results may be rounded differently
   bool record = false;           // devices that can repeat its runs as a whole do
+  bool pointwise = false;        // nothing but pointwise calls on the CPU, which run together
   const void* thread = nullptr;  // that runs it
   std::shared_ptr<Plan> plan;    // with which it has run
   int64_t refcount = 1;

@@ -1,5 +1,7 @@
 #include "tracer.h"
 
+#include "together.h"
+
 #include <list>
 #include <unordered_map>
 
@@ -41,8 +43,8 @@ std::shared_ptr<Plan> find_plan(Program& p, bool& known) {
     return first->second->plan;
   }
   Listener::Unheard unheard;
-  std::shared_ptr<Plan> plan(hooks.plan_program(p));
-  ++cache.counts.made;
+  std::shared_ptr<Plan> plan = p.pointwise ? plan_together(p) : std::unique_ptr<Plan>(hooks.plan_program(p));
+  cache.counts.made += !p.pointwise;
   cache.order.push_front({hash, p.key, plan});
   cache.by_hash.emplace(hash, cache.order.begin());
   if (cache.order.size() > kMostPlans) {
@@ -90,9 +92,11 @@ void run_program(Program& p) {
     p.tracer = nullptr;
     release(&p);  // the caller has a reference of its own
   }
-  ++cache.counts.programs;
-  cache.counts.calls += int64_t(p.entries.size());
-  cache.counts.breaks += p.why != Why::End;
+  if (!p.pointwise) {
+    ++cache.counts.programs;
+    cache.counts.calls += int64_t(p.entries.size());
+    cache.counts.breaks += p.why != Why::End;
+  }
   Held held(p);
   try {
     bool known = false;
@@ -136,6 +140,7 @@ Tracer::~Tracer() {
 }
 
 bool Tracer::take(Call& c) {
+  if (pointwise && !goes_together(c)) return false;
   if (program && program->entries.size() >= kLongest) run(Why::Long);
   if (!program) {
     program = new_program();
@@ -145,7 +150,9 @@ bool Tracer::take(Call& c) {
     program->exact = exact || fast || planner;
     program->fast = fast;
     program->record = record;
-    program->key.push_back(reinterpret_cast<uint64_t>(planner) ^ program->exact ^ uint64_t(fast) << 1);
+    program->pointwise = pointwise;
+    program->key.push_back(reinterpret_cast<uint64_t>(planner) ^ program->exact ^ uint64_t(fast) << 1 ^
+                           uint64_t(pointwise) << 2);
   }
   const bool taken = program->add(c);
   at_once += !taken;

@@ -12,6 +12,7 @@ struct Tracer final : Recorder {
   bool whole = false;          // nobody may look at a value before the end
   Object* planner = nullptr;   // as in Program; borrowed
   bool exact = false, fast = false, record = false;  // the same
+  bool pointwise = false;      // nothing is put off but large pointwise calls on the CPU
   int64_t at_once = 0;         // what could not be put off so far: calls, looks at memory, seeds
   const Places* places = nullptr;
   ~Tracer() override;

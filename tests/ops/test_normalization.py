@@ -15,6 +15,22 @@ def close(found, expected, dtype=np.float64):
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.bfloat16], ids=str)
+@pytest.mark.parametrize("rows, width", [(1, 1024), (65, 1024), (129, 33), (200, 700), (37, 2000)])
+def test_layer_norm_gradient_of_many_rows(rows, width, dtype):
+    """Rows are taken two at a time, in pieces, the last of which may be odd."""
+    x = flambeau.randn(rows, width).to(dtype).requires_grad_()
+    w, b = (flambeau.randn(width).to(dtype).requires_grad_() for _ in range(2))
+    g = flambeau.randn(rows, width).to(dtype)
+    found = flambeau.autograd.grad(F.layer_norm(x, (width,), w, b), (x, w, b), g)
+    exact = [v.detach().double().requires_grad_() for v in (x, w, b)]
+    hat = (exact[0] - exact[0].mean(1, True)) / (exact[0].var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+    expected = flambeau.autograd.grad(hat * exact[1] + exact[2], exact, g.double())
+    near = 1e-4 if dtype == flambeau.float32 else 2e-2
+    for a, e in zip(found, expected, strict=True):
+        assert flambeau.allclose(a.double(), e, rtol=near, atol=near * float(e.abs().max()))
+
+
 def normalised(a, axes, eps=1e-5):
     return (a - a.mean(axes, keepdims=True)) / np.sqrt(a.var(axes, keepdims=True) + eps)
 

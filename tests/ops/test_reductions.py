@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau
+from flambeau.autograd import gradcheck
 from flambeau.testing import assert_close
 
 NAN, INF = float("nan"), float("inf")
@@ -171,6 +172,20 @@ def test_quantiles(interpolation):
     holes = np.where(a > 1, np.nan, a)
     found = flambeau.from_numpy(holes).nanquantile(0.4, 0, keepdim=True, interpolation=interpolation)
     np.testing.assert_allclose(found.numpy(), np.nanquantile(holes, 0.4, axis=0, keepdims=True, method=interpolation))
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "lower", "midpoint"])
+def test_gradients_of_quantiles(interpolation):
+    x = flambeau.from_numpy(array((4, 5))).requires_grad_()
+    q = flambeau.tensor([0.1, 0.6], dtype=flambeau.float64, requires_grad=interpolation == "linear")
+    for dim in (0, -1, None):
+        for keepdim in (False, True):
+            assert gradcheck(lambda x, q, d=dim, k=keepdim: x.quantile(q, d, k, interpolation=interpolation), (x, q))
+    holes = x.detach().clone()
+    holes[1, 2] = NAN
+    holes.requires_grad_()
+    holes.nanquantile(0.5, 1).sum().backward()
+    assert holes.grad.sum(1).tolist() == [1, 1, 1, 1] and holes.grad[1, 2] == 0
 
 
 def test_logcumsumexp_is_stable():

@@ -7,6 +7,7 @@ import flambeau
 
 scipy_special = pytest.importorskip("scipy.special")
 special = flambeau.special
+NAN = float("nan")
 WIDE = np.concatenate([np.linspace(-60, 60, 2401), [1e-8, -1e-8, 0.0, 300.0, -300.0, 1e4]])
 BESSEL = {
     "bessel_j0": scipy_special.j0, "bessel_j1": scipy_special.j1, "bessel_y0": scipy_special.y0,
@@ -22,6 +23,16 @@ def test_bessel(name):
     x = WIDE[WIDE > 0] if "_y" in name or "_k" in name else WIDE[np.abs(WIDE) < 400] if "_i" in name else WIDE
     found = getattr(special, name)(flambeau.from_numpy(x)).numpy()
     np.testing.assert_allclose(found, BESSEL[name](x), rtol=3e-13, atol=3e-15)
+
+
+@pytest.mark.parametrize("dtype, rtol", [(np.float64, 4e-15), (np.float32, 2e-7)])
+def test_first_derivative_of_digamma(dtype, rtol):
+    near = np.concatenate([np.geomspace(1e-8, 1e8, 999), np.linspace(0.01, 30, 1001)]).astype(dtype)
+    mixed = np.concatenate([near[:70], [-0.5, -3.25, np.inf]]).astype(dtype)  # not all of them side by side
+    for x in (near, mixed, near[:1]):
+        found = special.polygamma(1, flambeau.from_numpy(x)).numpy()
+        np.testing.assert_allclose(found, scipy_special.polygamma(1, x.astype(np.float64)), rtol=rtol)
+    assert np.isnan(special.polygamma(1, flambeau.tensor([1.0, NAN])).numpy()).tolist() == [False, True]
 
 
 def test_airy():

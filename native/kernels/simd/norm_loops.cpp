@@ -4,6 +4,7 @@
 // another.
 #include "../norm_loops.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "../elementwise.h"
@@ -41,8 +42,11 @@ void norm_row(const float* x, const float* w, const float* b, int64_t n, double 
   });
 }
 
-void norm_row_backward(const float* g, const float* x, const float* w, int64_t n, double eps, bool centred, float* dx,
-                       float* dw, float* db) {
+// What the gradient of a row needs of all its numbers.
+struct Along {
+  float mean, rstd, along, level;
+};
+Along look_along(const float* g, const float* x, const float* w, int64_t n, double eps, bool centred) {
   const float mean = centred ? mean_of(x, n) : 0;
   const Floats padding = Floats{} + mean;
   Floats squares[2]{}, products[2]{}, sums[2]{};
@@ -54,17 +58,38 @@ void norm_row_backward(const float* g, const float* x, const float* w, int64_t n
     sums[k] += gw;
   });
   const double share = 1 / double(n), exact = 1 / std::sqrt(add_lanes(squares[0] + squares[1]) * share + eps);
-  const float rstd = float(exact), along = float(add_lanes(products[0] + products[1]) * share * exact);
-  const float level = centred ? float(add_lanes(sums[0] + sums[1]) * share) : 0;
-  each_two(n, [&](int64_t i, int64_t m, int) {
-    const Floats gi = load_part(g + i, m, Floats{}), hat = (load_part(x + i, m, padding) - mean) * rstd;
-    store_part(dw + i, load_part(dw + i, m, Floats{}) + gi * hat, m);
-    store_part(db + i, load_part(db + i, m, Floats{}) + gi, m);
-    store_part(dx + i, rstd * (gi * load_part(w + i, m, Floats{}) - level - hat * along), m);
-  });
+  return {mean, float(exact), float(add_lanes(products[0] + products[1]) * share * exact),
+          centred ? float(add_lanes(sums[0] + sums[1]) * share) : 0};
 }
 
-const NormLoopsOfLevel table(FLAMBEAU_LEVEL, {norm_row, norm_row_backward});
+// Two rows at a time read and write the parameters' gradients half as often.
+template <int kRows>
+void backward_of(const float* g, const float* x, const float* w, int64_t n, double eps, bool centred, float* dx,
+                 float* dw, float* db) {
+  Along rows[kRows];
+  for (int r = 0; r < kRows; ++r) rows[r] = look_along(g + r * n, x + r * n, w, n, eps, centred);
+  for (int64_t i = 0; i < n; i += L) {
+    const int64_t m = std::min<int64_t>(L, n - i);
+    const Floats wi = load_part(w + i, m, Floats{});
+    Floats dwi = load_part(dw + i, m, Floats{}), dbi = load_part(db + i, m, Floats{});
+    for (int r = 0; r < kRows; ++r) {
+      const auto& [mean, rstd, along, level] = rows[r];
+      const Floats gi = load_part(g + r * n + i, m, Floats{});
+      const Floats hat = (load_part(x + r * n + i, m, Floats{} + mean) - mean) * rstd;
+      dwi += gi * hat;
+      dbi += gi;
+      store_part(dx + r * n + i, rstd * (gi * wi - level - hat * along), m);
+    }
+    store_part(dw + i, dwi, m);
+    store_part(db + i, dbi, m);
+  }
+}
+void norm_rows_backward(const float* g, const float* x, const float* w, int64_t rows, int64_t n, double eps,
+                        bool centred, float* dx, float* dw, float* db) {
+  (rows == 2 ? backward_of<2> : backward_of<1>)(g, x, w, n, eps, centred, dx, dw, db);
+}
+
+const NormLoopsOfLevel table(FLAMBEAU_LEVEL, {norm_row, norm_rows_backward});
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD

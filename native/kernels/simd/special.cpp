@@ -50,11 +50,44 @@ template <class T> void ndtri_loop(char* const* p, const int64_t*, int64_t n, co
   }
 }
 
+// psi'(x) for x > 0: ten steps of psi'(x) = psi'(x + 1) + 1 / x^2, two in one quotient, then Stirling's series.
+inline double trigamma_near(double x) {
+  double sum = 0;
+  for (int k = 0; k < 10; k += 2) {
+    const double a = (x + k) * (x + k), b = (x + k + 1) * (x + k + 1);
+    sum += (a + b) / (a * b);
+  }
+  const double r = 1 / (x + 10), s = r * r;
+  const double series =
+      1. / 6 + s * (-1. / 30 + s * (1. / 42 + s * (-1. / 30 + s * (5. / 66 + s * (-691. / 2730 + s * (7. / 6))))));
+  return sum + r * (1 + r * (0.5 + r * series));
+}
+// The first derivative, which gradients of digamma ask for, a block at a time; other orders one by one.
+template <class T> void polygamma_loop(char* const* p, const int64_t*, int64_t n, const Scalar* s) {
+  constexpr int64_t kSide = 64;
+  T* out = reinterpret_cast<T*>(p[0]);
+  const T* x = reinterpret_cast<const T*>(p[1]);
+  const double order = number<double>(s[0]);
+  auto is_near = [](double a) { return 0 < a && a < 1e30; };
+  for (int64_t begin = 0; begin < n; begin += kSide) {
+    const int64_t count = n - begin < kSide ? n - begin : kSide;
+    double at[kSide], value[kSide];
+    bool all = order == 1;
+    for (int64_t k = 0; k < count; ++k) all &= is_near(at[k] = double(x[begin + k]));
+    for (int64_t k = count; k < kSide; ++k) at[k] = 1;
+    if (all)
+      for (int64_t k = 0; k < kSide; ++k) value[k] = trigamma_near(at[k]);
+    else
+      for (int64_t k = 0; k < count; ++k) value[k] = polygamma_(at[k], order);
+    for (int64_t k = 0; k < count; ++k) out[begin + k] = T(value[k]);
+  }
+}
+
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
-  r.add({from_loops<float, double>("special_ndtri", 1, {ndtri_loop<float>, ndtri_loop<double>}, 16)});
+  r.add({from_loops<float, double>("_polygamma", 1, {polygamma_loop<float>, polygamma_loop<double>}, 32),
+         from_loops<float, double>("special_ndtri", 1, {ndtri_loop<float>, ndtri_loop<double>}, 16)});
 #if FLAMBEAU_LEVEL == 0
   r.add({
-      unary_n<[]<class T>(T a, T n) { return T(polygamma_(a, n)); }, 1, float, double>("_polygamma", 32),
       binary<[]<class T>(T s, T q) { return T(zeta_(s, q)); }, float, double>("special_zeta", 32),
       unary<[]<class T>(T a) { return T(0.5 * std::erfc(-double(a) * 0.70710678118654752440)); }, float, double>(
           "special_ndtr", 16),

@@ -1,6 +1,7 @@
 """Gradients of reductions: how a reduced result is laid over its input again."""
 
 from .dims import wrap_dim
+from .kinds import room
 
 
 def dims_of(dim, ndim):
@@ -51,12 +52,12 @@ def placed(g, index, shape, dim, keepdim=False):
         return g
     if not keepdim:
         g, index = g.unsqueeze(dim), index.unsqueeze(dim)
-    return g.new_zeros(shape).scatter(dim, index, g)
+    return room(g, shape, index).scatter_(dim, index, g)
 
 
-def placed_along(g, index, shape, dim):
-    """As `placed`, for results that keep the dimension (sort, topk)."""
-    return g.new_zeros(shape).scatter_add(dim, index, g) if shape else g
+def summed_along(g, index, shape, dim):
+    """As `placed`, for results that keep the dimension and may have come from one position more than once (cummax)."""
+    return room(g, shape, index).scatter_add_(dim, index, g) if shape else g
 
 
 def total(*parts):

@@ -248,10 +248,13 @@ def logit(self, eps=None):
     return (x / (1 - x)).log() if x.is_complex() else _logit(x)
 
 
+def _gated_gradients(g, self, open, needs):
+    return g * open if needs[0] else None, sigmoid_backward(g * self, open) if needs[1] else None
+
+
 _gated = elementwise("_gated(Tensor self, Tensor gate) -> Tensor",
                      node="GluBackward0", namespace=None, inplace=False, out=False,
-                     d={"self": lambda g, gate: g * gate.sigmoid(),
-                        "gate": lambda g, self, gate: sigmoid_backward(g * self, gate.sigmoid())},
+                     d={("self", "gate"): lambda g, self, gate, needs: _gated_gradients(g, self, gate.sigmoid(), needs)},
                      skip="the kernel of glu, reached through it", doc="self * sigmoid(gate).",
                      cuda="self / (T(1) + exp(-gate))")
 

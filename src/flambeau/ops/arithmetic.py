@@ -132,7 +132,7 @@ sign = elementwise(
 def _sgn_rule(g, self, result):
     """Of a complex number only the part of g across its direction remains, over its modulus."""
     if not self.is_complex():
-        return zero(g)
+        return g.new_zeros(()).expand(g.shape)
     across = g - result * mul_conj(g, result).real
     return (across / self.abs()).masked_fill(self == 0, 0)
 

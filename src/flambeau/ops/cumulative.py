@@ -1,7 +1,7 @@
 """Cumulative sums, products, extremes and log-sum-exps along one dimension."""
 
-from ._restore import placed_along
-from .kinds import primitive
+from ._restore import summed_along
+from .kinds import differentiated, primitive
 from .masks import where
 
 
@@ -14,11 +14,23 @@ def _cumprod_gradient(g, self, result, dim):
     """sum over j >= i of g_j result_j / x_i; behind the first zero nothing counts, at it the product of the others."""
     if self.ndim == 0:
         return g
+    if not differentiated(g, self) and self.shape[dim]:
+        return _cumprod_gradient_once(g, self, result, dim)
     zeros = (self == 0).cumsum(dim)
     first = (self == 0) & (zeros == 1)
     before = reverse_cumsum(g * result.conj(), dim) / self.conj().masked_fill(zeros > 0, 1)
     at = reverse_cumsum(g * self.masked_fill(first, 1).cumprod(dim).conj(), dim)
     return before * (zeros == 0) + at * first
+
+
+def _cumprod_gradient_once(g, self, result, dim):
+    """The same in fewer walks, where nobody differentiates it: the first zero's share is one number for each row."""
+    zero = self == 0
+    there, first = zero.any(dim, True), zero.byte().argmax(dim, True)
+    others = self.scatter(dim, first, where(there, 1, self.gather(dim, first))).cumprod(dim)
+    share = where(result == 0, g * others.conj(), 0).sum(dim, True)  # from the first zero on
+    before = (reverse_cumsum(g * result.conj(), dim) / self.conj()).masked_fill(zero, 0)
+    return before.scatter_(dim, first, where(there, share, before.gather(dim, first)))
 
 
 def _logcumsumexp_gradient(g, self, result, dim):
@@ -58,12 +70,12 @@ primitive("logcumsumexp(Tensor self, int dim) -> Tensor", out=True, dtypes="floa
           d={"self": lambda g, self, result, dim: _logcumsumexp_gradient(g, self, result, dim)},
           doc="Logarithms of running sums of exponentials along `dim`, without overflow.")
 primitive("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", out=True,
-          d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
+          d={"self": lambda g0, result1, self_shape, dim: summed_along(g0, result1, self_shape, dim)},
           doc="""Running maxima along `dim` and where they are (the latest of equal ones).
 
     >>> flambeau.tensor([1, 3, 2]).cummax(0).values
     tensor([1, 3, 3])
     """)
 primitive("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", out=True,
-          d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
+          d={"self": lambda g0, result1, self_shape, dim: summed_along(g0, result1, self_shape, dim)},
           doc="Running minima along `dim` and where they are (the latest of equal ones).")

@@ -165,6 +165,10 @@ def _pointwise(signature, doc, along_self, along_target, cuda):
                        skip="an element of a loss, reached through it", cuda=cuda)
 
 
+def _in_units(difference, beta):
+    return difference if beta == 1 else difference / beta
+
+
 _squared_difference = _pointwise(
     "_squared_difference(Tensor self, Tensor target)", "(x - t)^2.",
     lambda g, self, target: g * (self - target) * 2, lambda g, self, target: g * (target - self) * 2,
@@ -175,8 +179,8 @@ _absolute_difference = _pointwise(
     cuda="fabs(self - target)")
 _smooth_l1 = _pointwise(
     "_smooth_l1(Tensor self, Tensor target, float beta)", "d^2 / (2 beta) below beta, else d - beta / 2; d = |x - t|.",
-    lambda g, self, target, beta: g * ((self - target) / beta).clamp(-1, 1),
-    lambda g, self, target, beta: g * ((target - self) / beta).clamp(-1, 1),
+    lambda g, self, target, beta: g * _in_units(self - target, beta).clamp(-1, 1),
+    lambda g, self, target, beta: g * _in_units(target - self, beta).clamp(-1, 1),
     cuda="smooth_l1(fabs(self - target), beta)")
 _huber = _pointwise(
     "_huber(Tensor self, Tensor target, float delta)", "d^2 / 2 up to delta, else delta (d - delta / 2); d = |x - t|.",

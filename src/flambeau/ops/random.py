@@ -82,7 +82,7 @@ def bernoulli(self, p=None, *, generator=None):
     """
     if p is not None:
         return _bernoulli_float_(empty(self.shape, dtype=self.dtype, device=self.device), p, generator=generator)
-    return _bernoulli_tensor(self, self, generator=generator)
+    return _bernoulli_tensor(self.detach(), self, generator=generator)
 
 
 poisson = primitive("poisson(Tensor self, Generator? generator=None) -> Tensor", method=False,

@@ -1,13 +1,13 @@
 """Sorting, selecting and searching: sort, topk, unique, searchsorted."""
 
 from .._shown import shown
-from ._restore import placed_along
+from ._restore import placed
 from .kinds import OPS, composite, primitive
 
 _READS = "its result's shape depends on values"
 
 primitive("sort(Tensor self, int dim=-1, bool descending=False, bool stable=False) -> (Tensor values, Tensor indices)",
-          out=True, d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
+          out=True, d={"self": lambda g0, result1, self_shape, dim: placed(g0, result1, self_shape, dim, True)},
           doc="""The elements along `dim` in ascending (or descending) order, and where they were. NaN is largest.
 
     >>> flambeau.tensor([3, 1, 2]).sort().indices
@@ -15,7 +15,7 @@ primitive("sort(Tensor self, int dim=-1, bool descending=False, bool stable=Fals
     """)
 primitive("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
           "Tensor indices)", out=True,
-          d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
+          d={"self": lambda g0, result1, self_shape, dim: placed(g0, result1, self_shape, dim, True)},
           doc="""The k largest (or smallest) elements along `dim`, in order, and where they are.
 
     >>> flambeau.tensor([3, 1, 2]).topk(2).values

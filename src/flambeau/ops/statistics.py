@@ -165,15 +165,14 @@ def _quantile(name, self, q, dim, keepdim, interpolation, ignore_nan):
         raise RuntimeError(f"{name}: q must be a number or one-dimensional, got shape {list(q.shape)}")
     ndim, whole = self.ndim, dim is None
     x = self.reshape(-1) if whole else self.movedim(dim, -1) if ndim else self.reshape(1)
-    ordered = x.sort(-1)[0]
+    order = x.detach().sort(-1)[1]
     missing = x.isnan()
     last = (~missing).sum(-1).clamp(min=1) - 1 if ignore_nan else x.shape[-1] - 1
     rank = (q.reshape((-1,) + (1,) * (x.ndim - 1)) * last).expand((q.numel(), *x.shape[:-1]))
     rank = {"lower": rank.floor, "higher": rank.ceil, "nearest": rank.round}.get(interpolation, lambda: rank)()
     low = rank.floor()
-    ordered = ordered.expand((q.numel(), *ordered.shape))
-    a = ordered.gather(-1, low.long().unsqueeze(-1)).squeeze(-1)
-    b = ordered.gather(-1, rank.ceil().long().unsqueeze(-1)).squeeze(-1)
+    places = OPS["cat"]([low, rank.ceil()], 0).long().movedim(0, -1)
+    a, b = x.gather(-1, order.gather(-1, places)).movedim(-1, 0).chunk(2)
     result = a.lerp(b, low * 0 + 0.5 if interpolation == "midpoint" else rank - low)
     if not ignore_nan:
         result = result.masked_fill(missing.any(-1), float("nan"))
