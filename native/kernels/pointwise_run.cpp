@@ -118,6 +118,38 @@ struct Worker {
     }
   }
 
+  // Row by row where the loop reads and writes every row in its place: only pointers move.
+  void run_direct_rows(int64_t begin, int64_t end) {
+    const Space& s = p.space;
+    int64_t index[kMaxDims], rest = begin, stride[kMaxOperands];
+    char *row[kMaxOperands], *ptr[kMaxOperands];
+    for (int k = 0; k < p.count; ++k) {
+      const Operand& o = p.operand[k];
+      row[k] = o.absent ? nullptr : o.constant ? const_cast<char*>(o.number) : o.data;
+      stride[k] = o.absent || o.constant || s.stride[k][0] == 0 ? 0 : o.loop_item;
+    }
+    auto move = [&](int d, int64_t steps) {
+      for (int k = 0; k < p.count; ++k)
+        if (!p.operand[k].absent && !p.operand[k].constant) row[k] += steps * s.stride[k][d];
+    };
+    for (int d = 0; d < s.ndim; rest /= s.size[d++]) {
+      index[d] = rest % s.size[d];
+      if (d) move(d, index[d]);
+    }
+    for (int64_t first = index[0]; begin < end; first = 0) {
+      const int64_t n = std::min(end - begin, s.size[0] - first);
+      for (int k = 0; k < p.count; ++k) ptr[k] = row[k] + first * stride[k];
+      p.loop(ptr, stride, n, p.scalars);
+      begin += n;
+      for (int d = 1; d < s.ndim; ++d) {
+        move(d, 1);
+        if (++index[d] < s.size[d]) break;
+        move(d, -index[d]);
+        index[d] = 0;
+      }
+    }
+  }
+
   // Row by row along the inner dimension: contiguous rows are read and written where they are.
   // long because: one loop, whose pointers and scratch blocks all its steps share
   void run_rows(int64_t begin, int64_t end) {
@@ -222,11 +254,13 @@ void execute(const Plan& p, int64_t numel, int weight) {
   const int64_t row = p.space.ndim > 1 ? p.space.size[0] : 0;
   const bool rows = row >= kLongRow || (row >= kShortRow && !joins_rows(p)) ||
                     (row && numel <= kFewRows * row && reads_rows(p));
-  const int inner = rows && row < kLongRow ? joined_dims(p) : 0;
+  const bool direct = rows && reads_rows(p);
+  const int inner = rows && !direct && row < kLongRow ? joined_dims(p) : 0;
   parallel_for(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
     if (inner) return run_parts(p, inner, begin, end);
     Worker worker(p);
-    if (rows) worker.run_rows(begin, end);
+    if (direct) worker.run_direct_rows(begin, end);
+    else if (rows) worker.run_rows(begin, end);
     else worker.run_blocks(begin, end);
   });
 }

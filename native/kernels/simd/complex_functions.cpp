@@ -49,7 +49,7 @@ struct Planes {
     return beyond == 0;
   }
   template <class F>
-  __attribute__((flatten)) void each(int64_t n, F f) {
+  void each(int64_t n, F f) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
       if constexpr (std::is_same_v<decltype(f(Z{})), double>) {
@@ -64,7 +64,7 @@ struct Planes {
 };
 
 template <auto fast, auto slow, Range range, class T>
-void planar_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
+__attribute__((flatten)) void planar_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
   using Out = decltype(slow(T()));
   Planes planes;
   const T* from = reinterpret_cast<const T*>(p[1]);
@@ -87,96 +87,96 @@ ElementwiseRow planar(const char* name, int weight = 6) {
 }
 
 // --- formulas
-inline Z scaled(Z z, double by) { return {z.re * by, z.im * by}; }
-inline Z product(Z a, Z b) { return {a.re * b.re - a.im * b.im, fma_(a.re, b.im, a.im * b.re)}; }
-inline Z quotient(Z a, Z b) {  // of moderate numbers
+FLAMBEAU_INLINE Z scaled(Z z, double by) { return {z.re * by, z.im * by}; }
+FLAMBEAU_INLINE Z product(Z a, Z b) { return {a.re * b.re - a.im * b.im, fma_(a.re, b.im, a.im * b.re)}; }
+FLAMBEAU_INLINE Z quotient(Z a, Z b) {  // of moderate numbers
   const double by = 1 / fma_(b.re, b.re, b.im * b.im);
   return {fma_(a.re, b.re, a.im * b.im) * by, (a.im * b.re - a.re * b.im) * by};
 }
-inline Z turn(double angle) {  // e^(i angle)
+FLAMBEAU_INLINE Z turn(double angle) {  // e^(i angle)
   double s, c;
   uint64_t q;
   sincos_reduced(angle, s, c, q);
   const double sine = with_sign_bit((q & 1) ? c : s, q >> 1);
   return {with_sign_bit((q & 1) ? s : c, (q + 1) >> 1), angle == 0 ? angle : sine};
 }
-inline double square_of(Z z) {
+FLAMBEAU_INLINE double square_of(Z z) {
   const double x = abs_(z.re), y = abs_(z.im), high = x < y ? y : x, low = x < y ? x : y;
   return fma_(high, high, low * low);
 }
-inline double magnitude(Z z) { return std::sqrt(square_of(z)); }
-inline Z root(Z z) {
+FLAMBEAU_INLINE double magnitude(Z z) { return std::sqrt(square_of(z)); }
+FLAMBEAU_INLINE Z root(Z z) {
   const double r = std::sqrt((magnitude(z) + abs_(z.re)) * 0.5), other = r == 0 ? z.im : z.im / (r + r);
   const bool right = !(z.re < 0);
   return {right ? r : abs_(other), right ? other : copysign_(r, z.im)};
 }
-inline Z inverse_root(Z z) {
+FLAMBEAU_INLINE Z inverse_root(Z z) {
   const Z r = root(z), value = quotient({1, 0}, r);
   const bool zero = (z.re == 0) & (z.im == 0);
   return {zero ? inf<double> : value.re, zero ? nan<double> : value.im};
 }
-inline Z exp_of(Z z) { return scaled(turn(z.im), exp_(z.re)); }
-inline Z expm1_of(Z z) {
+FLAMBEAU_INLINE Z exp_of(Z z) { return scaled(turn(z.im), exp_(z.re)); }
+FLAMBEAU_INLINE Z expm1_of(Z z) {
   const Z t = turn(z.im);
   const double s = turn(z.im * 0.5).im, im = exp_(z.re) * t.im;
   return {expm1_(z.re) * t.re - 2 * s * s + 0., z.im == 0 ? z.im : im};
 }
 // |z|^2 - 1 where that is small: squares and their sum with what they round away
-inline double excess(Z z) {
+FLAMBEAU_INLINE double excess(Z z) {
   const double x = abs_(z.re), y = abs_(z.im), high = x < y ? y : x, low = x < y ? x : y;
   const double h = high * high, l = low * low, h_rest = fma_(high, high, -h), l_rest = fma_(low, low, -l);
   const double d = h - 1, d_rest = h - (d + 1), sum = d + l, t = sum - d, sum_rest = (d - (sum - t)) + (l - t);
   return sum + ((sum_rest + d_rest) + (h_rest + l_rest));
 }
-inline Z log_of(Z z) {
+FLAMBEAU_INLINE Z log_of(Z z) {
   const double square = square_of(z), far = log_(square), near = log1p_(excess(z));
   return {0.5 * ((square > 0.5) & (square < 2) ? near : far), atan2_(z.im, z.re)};
 }
-inline Z log1p_of(Z z) {  // |1 + z|^2 - 1 = x (2 + x) + y^2: no cancellation at small z
+FLAMBEAU_INLINE Z log1p_of(Z z) {  // |1 + z|^2 - 1 = x (2 + x) + y^2: no cancellation at small z
   const Z far = log_of({1 + z.re, z.im});
   const double near = 0.5 * log1p_(fma_(z.re, 2 + z.re, z.im * z.im));
   const double value = z.re == -1 ? log_(abs_(z.im)) : far.re;  // whose square may be too small for a double
   return {(abs_(z.re) < 0.5) & (abs_(z.im) < 0.5) ? near : value, far.im};
 }
-inline Z sin_of(Z z) {
+FLAMBEAU_INLINE Z sin_of(Z z) {
   const Z t = turn(z.re);
   return {t.im * cosh_(z.im), t.re * sinh_(z.im)};
 }
-inline Z cos_of(Z z) {
+FLAMBEAU_INLINE Z cos_of(Z z) {
   const Z t = turn(z.re);
   return {t.re * cosh_(z.im), -(t.im * sinh_(z.im))};
 }
-inline Z sinc_of(Z z) {
+FLAMBEAU_INLINE Z sinc_of(Z z) {
   const Z y = scaled(z, kPi), value = quotient(sin_of(y), y);
   const bool zero = (z.re == 0) & (z.im == 0);
   return {zero ? 1 : value.re, zero ? 0 : value.im};
 }
-inline Z sinh_of(Z z) {
+FLAMBEAU_INLINE Z sinh_of(Z z) {
   const Z t = turn(z.im);
   return {t.re * sinh_(z.re), t.im * cosh_(z.re)};
 }
-inline Z cosh_of(Z z) {
+FLAMBEAU_INLINE Z cosh_of(Z z) {
   const Z t = turn(z.im);
   return {t.re * cosh_(z.re), t.im * sinh_(z.re)};
 }
-inline Z tanh_of(Z z) {
+FLAMBEAU_INLINE Z tanh_of(Z z) {
   const Z t = turn(z.im);
   const double s = sinh_(z.re), by = 1 / fma_(s, s, t.re * t.re);
   return {s * cosh_(z.re) * by, t.im * t.re * by};
 }
-inline Z tan_of(Z z) {
+FLAMBEAU_INLINE Z tan_of(Z z) {
   const Z t = tanh_of({-z.im, z.re});
   return {t.im, -t.re};
 }
-inline Z sigmoid_of(Z z) {
+FLAMBEAU_INLINE Z sigmoid_of(Z z) {
   const Z e = exp_of({-z.re, -z.im});
   return quotient({1, 0}, {1 + e.re, e.im});
 }
-inline Z silu_of(Z z) {
+FLAMBEAU_INLINE Z silu_of(Z z) {
   const Z e = exp_of({-z.re, -z.im});
   return quotient(z, {1 + e.re, e.im});
 }
-inline Z sign_of(Z z) {
+FLAMBEAU_INLINE Z sign_of(Z z) {
   const double square = square_of(z), by = 1 / std::sqrt(square == 0 ? 1. : square);
   return scaled(z, by);
 }
@@ -202,7 +202,7 @@ template <class T> inline T pow_any(T x, T y) {
 }
 
 // x^y = e^(y log x); exponents that many programs use have their own loops.
-template <class T> void pow_loop(char* const* p, const int64_t* s, int64_t n, const Scalar* k) {
+template <class T> __attribute__((flatten)) void pow_loop(char* const* p, const int64_t* s, int64_t n, const Scalar* k) {
   const T *x = reinterpret_cast<const T*>(p[1]), *y = reinterpret_cast<const T*>(p[2]);
   T* to = reinterpret_cast<T*>(p[0]);
   if (!s[2] && s[1]) {
@@ -239,7 +239,7 @@ template <class T> void pow_loop(char* const* p, const int64_t* s, int64_t n, co
 }
 
 // Two real operands: a length and an angle.
-template <class R> void polar_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+template <class R> __attribute__((flatten)) void polar_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
   const R *length = reinterpret_cast<const R*>(p[1]), *angle = reinterpret_cast<const R*>(p[2]);
   std::complex<R>* to = reinterpret_cast<std::complex<R>*>(p[0]);
   Planes planes;

@@ -28,7 +28,7 @@ template <class R> inline std::complex<R> element(const std::complex<R>* p, int6
   const R* parts = reinterpret_cast<const R*>(p);
   return {parts[2 * i], parts[2 * i + 1]};
 }
-template <class T> inline void store(T* p, int64_t i, T v) { p[i] = v; }
+template <class T, class V> inline void store(T* p, int64_t i, V v) { p[i] = v; }
 template <class R> inline void store(std::complex<R>* p, int64_t i, std::complex<R> v) {
   R* parts = reinterpret_cast<R*>(p);
   parts[2 * i] = v.real();
