@@ -57,6 +57,7 @@ PyObject* counts(PyObject*, PyObject*) {
 }
 PyObject* forget(PyObject*, PyObject*) {
   forget_plans();
+  forget_small_functions();
   forget_packed_weights();
   Py_RETURN_NONE;
 }

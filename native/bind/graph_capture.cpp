@@ -1,5 +1,7 @@
 #include "graph_capture.h"
 
+#include <algorithm>
+
 #include "origin.h"
 
 namespace flambeau {
@@ -83,13 +85,15 @@ int64_t numbers_among(PyObject* args) {
 
 // What is known of the function; null where it must be written down.
 Small* small_call(const HandedOn& to) {
-  if (to.whole || to.fast || to.record || to.planner != Py_None || Listener::of_thread()) return nullptr;
+  if (to.whole || to.exact || to.fast || to.record || to.planner != Py_None || Listener::of_thread()) return nullptr;
   Small& s = smalls[(reinterpret_cast<uintptr_t>(to.function) >> 4) % std::size(smalls)];
   if (s.function != to.function) s = {to.function};
   return &s;
 }
 
 }  // namespace
+
+void forget_small_functions() { std::ranges::fill(smalls, Small()); }
 
 PyObject* graph_call(const HandedOn& to) {
   if (tls.recorder) return to.run();

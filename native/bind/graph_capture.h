@@ -33,5 +33,6 @@ struct Capture {
 
 // The call, captured; as it is inside another capture.
 PyObject* graph_call(const HandedOn& to);
+void forget_small_functions();  // what decides when that is not worth it
 
 }  // namespace flambeau

@@ -213,9 +213,10 @@ struct Worker {
 bool reads_rows(const Plan& p) {
   for (int k = 0; k < p.count; ++k) {
     const Operand& o = p.operand[k];
+    if (o.absent || (o.constant && p.broadcasts)) continue;
     const int64_t step = p.space.stride[k][0];
-    const bool number = o.constant || (k > 0 && step == 0 && !o.cast.steps);
-    if (!o.absent && !(number && p.broadcasts) && (o.cast.steps || step != o.item)) return false;
+    const bool number = k > 0 && step == 0 && p.broadcasts;
+    if (o.constant || o.cast.steps || (step != o.item && !number)) return false;
   }
   return true;
 }

@@ -61,7 +61,7 @@ def test_edges_are_the_c_librarys(name, dtype):
 
 def test_quotients_of_extreme_numbers():
     z = flambeau.tensor([1e300 + 1e300j, 1e-300 + 1e-300j, 1 + 2j], dtype=flambeau.complex128)
-    assert (z / z).tolist() == [1, 1, 1]
+    assert flambeau.allclose(z / z, flambeau.ones_like(z), rtol=1e-15)
     assert ((1 + 0j) / flambeau.tensor([0j]))[0].real.item() == float("inf")
     assert (flambeau.tensor([4j], dtype=flambeau.complex64) / 2j).tolist() == [2]
 
