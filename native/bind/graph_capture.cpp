@@ -95,17 +95,22 @@ Small* small_call(const HandedOn& to) {
 
 void forget_small_functions() { std::ranges::fill(smalls, Small()); }
 
+thread_local bool AtOnce::here = false;
+
 PyObject* graph_call(const HandedOn& to) {
   if (tls.recorder) return to.run();
-  Capture capture(to);
   Small* small = small_call(to);
   const int64_t numbers = small ? numbers_among(to.args) : 0;
-  capture.tracer.plain = small && small->times >= kSmallTimes && numbers <= small->numbers;
-  if (capture.tracer.plain && ++small->times > kRepeats) small->times = kSmallTimes - 1;
+  if (small && small->times >= kSmallTimes && numbers <= small->numbers) {
+    if (++small->times > kRepeats) small->times = kSmallTimes - 1;
+    AtOnce at_once(true);
+    return to.run();
+  }
+  Capture capture(to);
   Held result{to.run()};
   if (result) capture.finish();
   else capture.finish_after_failure();
-  if (small && !capture.tracer.plain && small->function == to.function) {
+  if (small && small->function == to.function) {
     const bool again = capture.tracer.numbers <= kSmall * capture.tracer.calls;
     small->times = again ? small->times + 1 : 0;
     small->numbers = std::max(again ? small->numbers : 0, numbers);

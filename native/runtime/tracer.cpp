@@ -146,7 +146,6 @@ static int64_t most_numbers(Call& c) {
 }
 
 bool Tracer::take(Call& c) {
-  if (plain) return false;
   if (program && program->entries.size() >= kLongest) run(Why::Long);
   if (!program) {
     program = new_program();

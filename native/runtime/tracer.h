@@ -12,7 +12,6 @@ struct Tracer final : Recorder {
   bool whole = false;          // nobody may look at a value before the end
   Object* planner = nullptr;   // as in Program; borrowed
   bool exact = false, fast = false, record = false;  // the same
-  bool plain = false;          // nothing is put off
   int64_t at_once = 0;         // what could not be put off so far: calls, looks at memory, seeds
   int64_t calls = 0, numbers = 0;  // written down so far, and the numbers in the largest tensor of each
   const Places* places = nullptr;
