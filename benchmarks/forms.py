@@ -1,8 +1,9 @@
 """How the sweep calls an operator at a given size: set-up and statement, the same text for both libraries.
 
 Pointwise operators and full reductions follow from their records; every other operator has its statement here. In a
-statement `x`, `y`, `z` are (r, r) floats in [0.05, 0.95), `v`, `w` are flat ones, `i` holds row numbers, `j` has the
-shape of x and holds column numbers, `b` holds bools, `p`, `q` are int64, `r` is the side of the matrices.
+statement `x`, `y`, `z` are (r, r) floats in [0.05, 0.95) or of the dtype that is asked for, `v`, `w` are flat ones, `i`
+holds row numbers, `j` has the shape of x and holds column numbers, `b` holds bools, `p`, `q` are int64, `r` is the side of
+the matrices.
 """
 
 import flambeau
@@ -11,15 +12,23 @@ from flambeau.ops.kinds import FACTS, OPS
 COMMON = """\
 torch.manual_seed(0)
 r = {side}
-x = torch.rand(r, r) * 0.9 + 0.05
+values = lambda *size: {values}
+x = values(r, r)
 """
+#: what `values` makes, by dtype; floats and complex numbers otherwise
+VALUES = {
+    "bool": "torch.rand(size) > 0.5",
+    "uint8": "torch.randint(1, 60, size, dtype=torch.uint8)",
+    "int32": "torch.randint(1, 60, size, dtype=torch.int32)",
+    "int64": "torch.randint(1, 60, size)",
+}
 
 #: set-up lines by the name they make
 MAKES = {
-    "y": "y = torch.rand(r, r) * 0.9 + 0.05",
-    "z": "z = torch.rand(r, r) * 0.9 + 0.05",
+    "y": "y = values(r, r)",
+    "z": "z = values(r, r)",
     "v": "v = x.reshape(-1)",
-    "w": "w = torch.rand(r * r)",
+    "w": "w = values(r * r)",
     "i": "i = torch.randint(0, r, (r,))",
     "j": "j = torch.randint(0, r, (r, r))",
     "b": "b = torch.rand(r, r) > 0.5",
@@ -27,7 +36,7 @@ MAKES = {
     "q": "q = torch.randint(1, 8, (r, r))",
     "n": "n = x - 0.5",
     "h": "h = x.view(1, 1, r, r)",
-    "k": "k = torch.complex(x, x)",
+    "k": "k = x if x.is_complex() else torch.complex(x, x)",
     "e": "e = torch.linspace(0, 1, 17)",
 }
 
@@ -280,6 +289,29 @@ PRODUCTS = {
     "cov": "torch.cov(x)",
     "corrcoef": "torch.corrcoef(x)",
 }
+#: of complex numbers alone, where a dtype is asked for
+COMPLEX = {
+    "real": "x.real",
+    "imag": "x.imag",
+    "real copied": "x.real.contiguous()",
+    "view_as_real": "torch.view_as_real(x)",
+    "view_as_complex": "torch.view_as_complex(torch.view_as_real(x))",
+    "complex of strided parts": "torch.complex(x.imag, x.real)",
+    "add of strided parts": "x.real + x.imag",
+    "mul of a conjugate": "x * y.conj()",
+    "resolve_conj": "x.conj().resolve_conj()",
+    "squared magnitude": "x.real ** 2 + x.imag ** 2",
+    "mul real": "x * x.real",
+    "mul complex number": "x * 1j",
+    "mm of a conjugate": "x @ y.mH",
+    "fft": "torch.fft.fft(x)",
+    "ifft": "torch.fft.ifft(x)",
+    "fft2": "torch.fft.fft2(x)",
+    "irfft": "torch.fft.irfft(x)",
+    "fftshift": "torch.fft.fftshift(x)",
+    "vdot": "torch.vdot(v, w)",
+    "linalg.norm": "torch.linalg.norm(x)",
+}
 MORE = {"D": "D = x.double()", "H": "H = x.bfloat16()", "G": "G = x.half()", "U": "U = p.to(torch.uint8)"}
 
 
@@ -289,9 +321,10 @@ def names_in(statement):
     return [n for n in code.co_names if len(n) == 1]
 
 
-def setup(statement, side):
+def setup(statement, side, dtype="float32"):
     """The lines that make what the statement names; a name's own needs come before it."""
-    lines, known = [COMMON.format(side=side)], {"x", "r", "F"}
+    values = VALUES.get(dtype, f"torch.rand(size, dtype=torch.{dtype}) * 0.9 + 0.05")
+    lines, known = [COMMON.format(side=side, values=values)], {"x", "r", "F"}
     makes = MAKES | MORE
 
     def make(name):
@@ -325,32 +358,39 @@ def pointwise():
     return found
 
 
-def statements():
-    """{name: (statement, largest side)} of the whole sweep."""
+def statements(dtype="float32"):
+    """{name: (statement, largest side)} of the whole sweep; of a dtype other than float32 what depends on it."""
     table = {name: (text, 1 << 14) for name, text in (pointwise() | FORMS).items() if text}
-    return table | {name: (text, 1024) for name, text in PRODUCTS.items()}
+    table |= {name: (text, 1024) for name, text in PRODUCTS.items()}
+    if dtype == "float32":
+        return table
+    if dtype.startswith("complex"):
+        table |= {name: (text, 1 << 14) for name, text in COMPLEX.items()}
+    given = {name for name, made in MAKES.items() if "values" in made} | {"x", "v", "h", "k"}
+    return {name: form for name, form in table.items()
+            if given.intersection(names_in(form[0])) and not set(MORE).intersection(names_in(form[0]))}
 
 
 GRADIENT = """
-inputs = [t.requires_grad_() for t in ({names},) if t.is_floating_point()]
+inputs = [t.requires_grad_() for t in ({names},) if t.is_floating_point() or t.is_complex()]
 result = {statement}
 result = result if torch.is_tensor(result) else next(t for t in result if t.requires_grad)
 weights = torch.ones_like(result)
 """
 
 
-def gradient(statement, side):
+def gradient(statement, side, dtype="float32"):
     """Set-up and statement of the gradient of what `statement` computes."""
     names = [name for name in names_in(statement) if name in MAKES or name == "x"]
-    lines = setup(statement, side) + GRADIENT.format(names=", ".join(names), statement=statement)
+    lines = setup(statement, side, dtype) + GRADIENT.format(names=", ".join(names), statement=statement)
     return lines, "torch.autograd.grad(result, inputs, weights, retain_graph=True, allow_unused=True)"
 
 
-def has_gradient(statement):
+def has_gradient(statement, dtype="float32"):
     """Whether it runs and gives a tensor that depends on its inputs."""
     names = {"torch": flambeau, "F": flambeau.nn.functional}
     try:
-        lines, timed = gradient(statement, 2)
+        lines, timed = gradient(statement, 2, dtype)
         exec(lines, names)  # the table's own texts
         eval(timed, names)
     except (RuntimeError, TypeError, AttributeError, StopIteration, SyntaxError):

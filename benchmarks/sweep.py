@@ -1,6 +1,6 @@
 """`python -m benchmarks.sweep --torch PYTHON`: every operator at 4, 1 K, 1 M and 16 M elements against PyTorch.
 
-With `--gradients` the backward pass of each instead.
+With `--gradients` the backward pass of each instead, with `--dtype` numbers of another type.
 
 Prints what misses its aim (tiny: 3x, else 1x), then the slowest ratios; `--markdown FILE` writes that table.
 """
@@ -28,6 +28,7 @@ def arguments():
                         help="an interpreter that has PyTorch")
     parser.add_argument("--only", metavar="REGEX", default="", help="operators whose name matches")
     parser.add_argument("--sizes", default=",".join(SIDES), help="of: " + ", ".join(SIDES))
+    parser.add_argument("--dtype", default="float32", help="of the operands, for example complex64, bfloat16, int64")
     parser.add_argument("--gradients", action="store_true", help="the backward pass of each alone")
     parser.add_argument("--threads", type=int, default=0, help="threads of both libraries (default: their own)")
     parser.add_argument("--budget", type=float, default=0.06, help="seconds per row and library")
@@ -41,15 +42,19 @@ def measure(options):
     """[(name, size, seconds here, seconds of PyTorch or error text)]."""
     workers = [Worker("flambeau", threads=options.threads), Worker("torch", options.torch, options.threads)]
     found = []
-    table = {name: form for name, form in statements().items()
-             if re.search(options.only, name) and (not options.gradients or has_gradient(form[0]))}
+    dtype = options.dtype
+    table = {name: form for name, form in statements(dtype).items()
+             if re.search(options.only, name) and (not options.gradients or has_gradient(form[0], dtype))}
     for size in options.sizes.split(","):
         for name, (statement, largest) in table.items():
             if SIDES[size] > largest:
                 continue
-            made = gradient(statement, SIDES[size]) if options.gradients else (setup(statement, SIDES[size]), statement)
+            made = (gradient(statement, SIDES[size], dtype) if options.gradients
+                    else (setup(statement, SIDES[size], dtype), statement))
             row = Row("sweep", name, *made)
             times = race(row, workers, 2, min(0.01, options.budget / 8), options.budget, min)
+            if dtype != "float32" and isinstance(times["torch"], str):
+                continue  # not of this dtype
             found.append((name, size, times["flambeau"], times["torch"]))
             print(*line(found[-1]), flush=True)
     for w in workers:

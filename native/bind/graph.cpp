@@ -39,6 +39,7 @@ PyObject* pause(PyObject*, PyObject* all) {
     Recorder* before = exchange_recorder(nullptr);
     ~Paused() { exchange_recorder(before); }
   } paused;
+  AtOnce outside(false);
   return to.run();
 }
 // graph_listen(function, args, kwargs or None): what happens to the calls that are captured during the call, in order
@@ -47,7 +48,7 @@ PyObject* listen(PyObject*, PyObject* all) {
   HandedOn to(all);
   return listened([&] { checked(to.run()); });
 }
-PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(tls.recorder != nullptr); }
+PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(tls.recorder != nullptr || AtOnce::here); }
 
 PyObject* counts(PyObject*, PyObject*) {
   PlanCounts c = plan_counts();
@@ -57,6 +58,7 @@ PyObject* counts(PyObject*, PyObject*) {
 }
 PyObject* forget(PyObject*, PyObject*) {
   forget_plans();
+  forget_small_functions();
   forget_packed_weights();
   Py_RETURN_NONE;
 }

@@ -31,7 +31,16 @@ struct Capture {
   void finish_after_failure();  // Python's error stays
 };
 
+// Whether this thread is inside a function that would be captured, but computes at once.
+struct AtOnce {
+  static thread_local bool here;
+  bool before;
+  explicit AtOnce(bool now) : before(std::exchange(here, now)) {}
+  ~AtOnce() { here = before; }
+};
+
 // The call, captured; as it is inside another capture.
 PyObject* graph_call(const HandedOn& to);
+void forget_small_functions();  // what decides when that is not worth it
 
 }  // namespace flambeau

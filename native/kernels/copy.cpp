@@ -217,6 +217,62 @@ struct Scattered {
   }
 };
 
+// One run of the source whose elements go to several runs of the destination in turn, as when a picture's channels
+// become its pixels: the kth element of run g comes from place k G + g.
+struct Collected {
+  int groups = 1, dims = 0;  // the dimensions beside the inner one that the runs differ in; 0: it is not such a copy
+  int at[3];
+
+  Collected(const Space& s, int64_t item) {
+    constexpr int64_t kShort = 16;
+    const int64_t step = s.stride[1][0];
+    if (s.ndim < 2 || s.stride[0][0] != item || s.size[0] < kShort) return;
+    while (dims < 3 && groups * item < step) {
+      int d = 1;
+      while (d < s.ndim && s.stride[1][d] != groups * item) ++d;
+      if (d == s.ndim || s.size[d] > 8) break;
+      at[dims++] = d;
+      groups *= int(s.size[d]);
+    }
+    if (groups * item != step || (groups != 2 && groups != 3 && groups != 4 && groups != 8)) dims = 0;
+  }
+  template <class U, int G> static void collect(char* const* to, const char* from, int64_t n) {
+    U* run[G];
+    for (int g = 0; g < G; ++g) run[g] = reinterpret_cast<U*>(to[g]);
+    const U* p = reinterpret_cast<const U*>(from);
+#pragma GCC ivdep
+    for (int64_t k = 0; k < n; ++k)
+      for (int g = 0; g < G; ++g) run[g][k] = p[k * G + g];
+  }
+  template <class U> void copy(const Space& s, char* dst, const char* src) const {
+    int outer[kMaxDims], n = 0;
+    int64_t runs = 1, place[8];
+    for (int d = 1; d < s.ndim; ++d)
+      if (std::find(at, at + dims, d) == at + dims) outer[n++] = d, runs *= s.size[d];
+    for (int g = 0; g < groups; ++g) {
+      place[g] = 0;
+      for (int k = 0, rest = g; k < dims; rest /= int(s.size[at[k++]]))
+        place[g] += rest % s.size[at[k]] * s.stride[0][at[k]];
+    }
+    parallel_for(runs, std::max<int64_t>(1, kGrain / (s.size[0] * groups)), [&](int64_t run, int64_t end) {
+      for (; run < end; ++run) {
+        char *to = dst, *all[8];
+        const char* from = src;
+        int64_t rest = run;
+        for (int k = 0; k < n; rest /= s.size[outer[k++]]) {
+          to += rest % s.size[outer[k]] * s.stride[0][outer[k]];
+          from += rest % s.size[outer[k]] * s.stride[1][outer[k]];
+        }
+        for (int g = 0; g < groups; ++g) all[g] = to + place[g];
+        if (groups == 2) collect<U, 2>(all, from, s.size[0]);
+        else if (groups == 3) collect<U, 3>(all, from, s.size[0]);
+        else if (groups == 4) collect<U, 4>(all, from, s.size[0]);
+        else collect<U, 8>(all, from, s.size[0]);
+      }
+    });
+  }
+};
+
 // Few elements side by side, many such groups: strips of groups, one element of all of them after the other.
 constexpr int64_t kNarrow = 8, kStrip = 512;
 template <class U> void copy_narrow(const Space& s, char* dst, const char* src) {
@@ -241,6 +297,7 @@ template <class U> void copy_narrow(const Space& s, char* dst, const char* src) 
 }
 
 template <class U> void copy_bits(Space& s, char* dst, const char* src, int64_t n) {
+  if (const Collected collected(s, sizeof(U)); collected.dims) return collected.copy<U>(s, dst, src);
   if (arrange_transpose(s, sizeof(U))) return copy_transposed<U>(s, dst, src);
   if (const Scattered scattered(s, sizeof(U)); scattered.inner) return scattered.copy<U>(s, dst, src);
   if (s.ndim > 1 && s.size[0] <= kNarrow && s.size[1] > 4 * s.size[0]) return copy_narrow<U>(s, dst, src);

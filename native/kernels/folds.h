@@ -22,6 +22,30 @@ inline Vector<int64_t> wrapping_multiply(Vector<int64_t> a, Vector<int64_t> b) {
   return Vector<int64_t>(Vector<uint64_t>(a) * Vector<uint64_t>(b));
 }
 
+// Complex numbers are folded in vectors of real and imaginary parts in turn.
+template <class R> struct VectorOf<std::complex<R>> {
+  typedef R type __attribute__((vector_size(32)));
+};
+template <class T> inline constexpr bool kComplex = false;
+template <class R> inline constexpr bool kComplex<std::complex<R>> = true;
+template <class T> inline constexpr bool kFoldsVectors = kVectorizable<T> || kComplex<T>;
+// Their product, without the C standard's repair of infinities.
+template <class R>
+inline std::complex<R> wrapping_multiply(std::complex<R> a, std::complex<R> b) {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+inline Vector<float> product_of_pairs(Vector<float> a, Vector<float> b) {
+  const Vector<float> sign{-1, 1, -1, 1, -1, 1, -1, 1};
+  return __builtin_shufflevector(a, a, 0, 0, 2, 2, 4, 4, 6, 6) * b +
+         __builtin_shufflevector(a, a, 1, 1, 3, 3, 5, 5, 7, 7) * sign *
+             __builtin_shufflevector(b, b, 1, 0, 3, 2, 5, 4, 7, 6);
+}
+inline Vector<double> product_of_pairs(Vector<double> a, Vector<double> b) {
+  const Vector<double> sign{-1, 1, -1, 1};
+  return __builtin_shufflevector(a, a, 0, 0, 2, 2) * b +
+         __builtin_shufflevector(a, a, 1, 1, 3, 3) * sign * __builtin_shufflevector(b, b, 1, 0, 3, 2);
+}
+
 struct Same {
   template <class V> static V map(V v) { return v; }
 };
@@ -52,7 +76,10 @@ struct Multiply : Same {
   using Acc = T_;
   static T zero() { return T(1); }
   static Acc identity() { return Acc(1); }
-  template <class V> static V join(V a, V b) { return wrapping_multiply(a, b); }
+  template <class V> static V join(V a, V b) {
+    if constexpr (kComplex<T> && !std::is_same_v<V, T>) return product_of_pairs(a, b);
+    else return wrapping_multiply(a, b);
+  }
 };
 // A NaN wins against every number.
 template <class T_, class Map = Same>
@@ -138,7 +165,7 @@ struct Fold {
     int64_t i = 0;
     if constexpr (requires { F::plain(T(), T()); }) {
       i = extreme_of_vectors(acc, p, n);
-    } else if constexpr (kVectorizable<T>) {
+    } else if constexpr (kFoldsVectors<T>) {
       constexpr int L = kLanes<T>;
       if (n >= L) {
         Vector<T> a = F::map(load_vector(p));
@@ -168,7 +195,7 @@ struct Fold {
   }
   void columns(Acc* acc, const T* const* rows, int n, int64_t w, int64_t) const {
     int64_t j = 0;
-    if constexpr (kVectorizable<T>) {
+    if constexpr (kFoldsVectors<T>) {
       constexpr int L = kLanes<T>;
       alignas(32) T part[kColumns];
       const int64_t whole = w / L * L;

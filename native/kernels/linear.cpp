@@ -233,24 +233,67 @@ void infer_dot(Call& c) {
   check_dot(c, c.tensor(0), c.tensor(1));
   c.output({}, c.tensor(0).dtype, c.tensor(0).device);
 }
+// Products of parts of one kind, and of the one kind with the other.
+template <class R>
+complex128 complex_dot(const std::complex<R>* a, const std::complex<R>* b, int64_t n) {
+  constexpr int64_t kSingly = 1024;  // numbers whose products are summed in R
+  constexpr int L = kLanes<R>, step = L / 2;
+  double re = 0, im = 0;
+  for (int64_t at = 0; at < n; at += kSingly) {
+    const int64_t end = std::min(n, at + kSingly);
+    Vector<R> same[2] = {}, crossed[2] = {};
+    int64_t i = at;
+    for (; i + 2 * step <= end; i += 2 * step)
+      for (int k = 0; k < 2; ++k) {
+        const Vector<R> x = load_vector(a + i + k * step), y = load_vector(b + i + k * step);
+        Vector<R> turned{};
+        for (int l = 0; l < L; ++l) turned[l] = y[l ^ 1];
+        same[k] += x * y;
+        crossed[k] += x * turned;
+      }
+    const Vector<R> s = same[0] + same[1], c = crossed[0] + crossed[1];
+    for (int l = 0; l < L; l += 2) {
+      re += double(s[l]) - s[l + 1];
+      im += double(c[l]) + c[l + 1];
+    }
+    for (; i < end; ++i) {
+      const double x = a[i].real(), y = a[i].imag(), u = b[i].real(), v = b[i].imag();
+      re += x * u - y * v;
+      im += x * v + y * u;
+    }
+  }
+  return {re, im};
+}
 // Long vectors in parts, whose number does not depend on the threads.
-template <class T>
-void dot_parts(const Tensor& a, const Tensor& b, Tensor& out) {
+template <class T, class Sum>
+void dot_parts(const Tensor& a, const Tensor& b, Tensor& out, Sum sum) {
   constexpr int64_t kPart = 1 << 15;
   const int64_t n = a.numel, parts = (n + kPart - 1) / kPart;
-  std::vector<double> sums(static_cast<size_t>(parts));
+  auto part = [&](int64_t k) {
+    return sum(a.ptr<T>() + k * kPart, b.ptr<T>() + k * kPart, std::min(kPart, n - k * kPart));
+  };
+  if (parts <= 1) {
+    *out.ptr<T>() = n ? T(part(0)) : T(0);
+    return;
+  }
+  std::vector<decltype(part(0))> sums(static_cast<size_t>(parts));
   LockRelease lock(n / 4);
   parallel_for(parts, 2, [&](int64_t k, int64_t end) {
-    for (; k < end; ++k)
-      sums[size_t(k)] = row_dot(a.ptr<T>() + k * kPart, b.ptr<T>() + k * kPart, std::min(kPart, n - k * kPart));
+    for (; k < end; ++k) sums[size_t(k)] = part(k);
   });
-  *out.ptr<T>() = T(std::accumulate(sums.begin(), sums.end(), 0.0));
+  *out.ptr<T>() = T(std::accumulate(sums.begin(), sums.end(), decltype(part(0))(0)));
 }
 void cpu_dot(Call& c) {
   const Tensor &a = c.tensor(0), &b = c.tensor(1);
+  Tensor& out = c.out();
+  if (is_complex(a.dtype) && a.dtype != DType::Complex32) {
+    TensorRef x = contiguous(a), y = contiguous(b);
+    if (a.dtype == DType::Complex64) return dot_parts<complex64>(*x, *y, out, complex_dot<float>);
+    return dot_parts<complex128>(*x, *y, out, complex_dot<double>);
+  }
   if (a.numel >= 1 << 16 && a.contiguous() && b.contiguous()) {
-    if (a.dtype == DType::Float32) return dot_parts<float>(a, b, c.out());
-    if (a.dtype == DType::Float64) return dot_parts<double>(a, b, c.out());
+    if (a.dtype == DType::Float32) return dot_parts<float>(a, b, out, row_dot<float>);
+    if (a.dtype == DType::Float64) return dot_parts<double>(a, b, out, row_dot<double>);
   }
   run_product(c, a, b, {}, true, true);
 }

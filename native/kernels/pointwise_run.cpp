@@ -1,5 +1,7 @@
 // Runs a planned pointwise call on the CPU: whatever the loop cannot read or write directly is converted or packed
 // block by block.
+#include <utility>
+
 #include "pointwise.h"
 
 namespace flambeau::pointwise {
@@ -118,6 +120,48 @@ struct Worker {
     }
   }
 
+  // Row by row where the loop reads and writes every row in its place: only pointers move.
+  void run_direct_rows(int64_t begin, int64_t end) {
+    const Space& s = p.space;
+    int64_t index[kMaxDims], rest = begin, stride[kMaxOperands];
+    char *row[kMaxOperands], *ptr[kMaxOperands];
+    int moving[kMaxOperands], n = 0;
+    for (int k = 0; k < p.count; ++k) {
+      const Operand& o = p.operand[k];
+      row[k] = o.absent ? nullptr : o.constant ? const_cast<char*>(o.number) : o.data;
+      stride[k] = o.absent || o.constant || s.stride[k][0] == 0 ? 0 : o.loop_item;
+      if (!o.absent && !o.constant) moving[n++] = k;
+    }
+    auto move = [&](int d, int64_t steps) {
+      for (int m = 0; m < n; ++m) row[moving[m]] += steps * s.stride[moving[m]][d];
+    };
+    for (int d = 0; d < s.ndim; rest /= s.size[d++]) {
+      index[d] = rest % s.size[d];
+      if (d) move(d, index[d]);
+    }
+    const int64_t length = s.size[0];
+    while (begin < end) {
+      if (const int64_t first = std::exchange(index[0], 0); first || end - begin < length) {  // part of a row
+        const int64_t some = std::min(end - begin, length - first);
+        for (int k = 0; k < p.count; ++k) ptr[k] = row[k] + first * stride[k];
+        p.loop(ptr, stride, some, p.scalars);
+        begin += some;
+        move(1, 1), ++index[1];
+      } else {
+        const int64_t rows = std::min((end - begin) / length, s.size[1] - index[1]);
+        for (int64_t r = 0; r < rows; ++r, move(1, 1)) p.loop(row, stride, length, p.scalars);
+        begin += rows * length;
+        index[1] += rows;
+      }
+      for (int d = 1; index[d] == s.size[d]; ++d) {
+        move(d, -index[d]);
+        index[d] = 0;
+        if (d + 1 == s.ndim) break;
+        move(d + 1, 1), ++index[d + 1];
+      }
+    }
+  }
+
   // Row by row along the inner dimension: contiguous rows are read and written where they are.
   // long because: one loop, whose pointers and scratch blocks all its steps share
   void run_rows(int64_t begin, int64_t end) {
@@ -181,9 +225,10 @@ struct Worker {
 bool reads_rows(const Plan& p) {
   for (int k = 0; k < p.count; ++k) {
     const Operand& o = p.operand[k];
+    if (o.absent || (o.constant && p.broadcasts)) continue;
     const int64_t step = p.space.stride[k][0];
-    const bool number = o.constant || (k > 0 && step == 0 && !o.cast.steps);
-    if (!o.absent && !(number && p.broadcasts) && (o.cast.steps || step != o.item)) return false;
+    const bool number = k > 0 && step == 0 && p.broadcasts;
+    if (o.constant || o.cast.steps || (step != o.item && !number)) return false;
   }
   return true;
 }
@@ -223,10 +268,12 @@ void execute(const Plan& p, int64_t numel, int weight) {
   const bool rows = row >= kLongRow || (row >= kShortRow && !joins_rows(p)) ||
                     (row && numel <= kFewRows * row && reads_rows(p));
   const int inner = rows && row < kLongRow ? joined_dims(p) : 0;
+  const bool direct = rows && !inner && reads_rows(p);
   parallel_for(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
     if (inner) return run_parts(p, inner, begin, end);
     Worker worker(p);
-    if (rows) worker.run_rows(begin, end);
+    if (direct) worker.run_direct_rows(begin, end);
+    else if (rows) worker.run_rows(begin, end);
     else worker.run_blocks(begin, end);
   });
 }

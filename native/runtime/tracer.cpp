@@ -1,9 +1,10 @@
 #include "tracer.h"
 
-#include "together.h"
-
+#include <algorithm>
 #include <list>
 #include <unordered_map>
+
+#include "together.h"
 
 namespace flambeau {
 namespace {
@@ -139,6 +140,15 @@ Tracer::~Tracer() {
   release(program);
 }
 
+// The numbers in the largest tensor of a call that was written down.
+static int64_t most_numbers(Call& c) {
+  int64_t most = 0;
+  for (int k = 0; k < c.nargs; ++k)
+    if (c.args[k].tag == Tag::Tensor) most = std::max(most, c.args[k].tensor->numel);
+  for (int k = 0; k < c.nout(); ++k) most = std::max(most, c.out(k).numel);
+  return most;
+}
+
 bool Tracer::take(Call& c) {
   if (pointwise && !goes_together(c)) return false;
   if (program && program->entries.size() >= kLongest) run(Why::Long);
@@ -156,6 +166,7 @@ bool Tracer::take(Call& c) {
   }
   const bool taken = program->add(c);
   at_once += !taken;
+  if (taken) ++calls, numbers += most_numbers(c);
   if (Listener* listener = taken ? nullptr : Listener::of_thread()) listener->at_once(c, places);
   return taken;
 }

@@ -30,11 +30,32 @@ def test_one_plan_serves_all_calls_of_a_kind():
     flambeau.compiler.reset()
     f = flambeau.compile(lambda x, k: (x * k + 1).sin())
     assert used(lambda: [f(flambeau.randn(7), 0.5 + k) for k in range(5)]) == (5, 1)
+    f = flambeau.compile(lambda x, k: (x * k + 1).sin())  # one that is called more often computes at once
     assert used(lambda: f(flambeau.randn(8), 0.5)) == (1, 0)  # another size
     assert used(lambda: f(flambeau.randn(7, 8), 0.5)) == (1, 1)  # another shape
     assert used(lambda: f(flambeau.randn(7, dtype=flambeau.float64), 0.5)) == (1, 1)  # another dtype
     assert used(lambda: f(flambeau.randn(14)[::2], 0.5)) == (1, 1)  # another layout
     assert used(lambda: f(flambeau.randn(7), 0.25)) == (1, 0)
+
+
+def test_functions_whose_calls_are_small_compute_at_once():
+    seen = []
+
+    def f(x):
+        seen.append(flambeau.compiler.is_compiling())
+        return (x * 2 + 1).sin()
+    flambeau.compiler.reset()
+    g, small, large = flambeau.compile(f), flambeau.randn(7), flambeau.randn(100_000)
+    assert used(lambda: [g(small) for _ in range(20)])[0] == 8
+    assert all(seen) and flambeau.equal(g(small), f(small))
+    assert used(lambda: g(large))[0] == 1 and flambeau.equal(g(large), f(large))  # and is not small any more
+    assert used(lambda: [g(small) for _ in range(300)])[0] in range(8, 16)  # now and then it is captured again
+    for options in ({"fullgraph": True}, {"dynamic": False}):
+        whole = flambeau.compile(lambda x: (x * 2 + 1).sin(), **options)
+        assert used(lambda: [whole(small) for _ in range(20)])[0] == 20
+    with pytest.raises(RuntimeError, match="fullgraph"):
+        for _ in range(20):
+            flambeau.compile(lambda x: x.sum().item(), fullgraph=True)(small)
 
 
 def test_ten_batch_sizes_share_a_plan():

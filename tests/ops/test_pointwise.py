@@ -450,3 +450,19 @@ def test_halves_in_registers_are_float32_rounded_once(dtype):
             found, right = f(a, b).float(), f(a.float(), b.float()).to(dtype).float()
             assert flambeau.equal(found.nan_to_num(7), right.nan_to_num(7))
             assert flambeau.equal(found.signbit() | found.isnan(), right.signbit() | right.isnan())
+
+
+def test_rows_in_their_place():
+    """Rows that the loop reads where they are: parts of rows, operands that repeat, numbers beside three operands."""
+    x = flambeau.arange(2 * 600 * 64.0).reshape(2, 600, 64) / 1000
+    part, other, row, column = x[..., :32], x[..., 32:], x[0, 0, :32], x[..., :1]
+    a, b = part.numpy(), other.numpy()
+    for found, expected in ((part + other, a + b), (part * row, a * row.numpy()), (part - column, a - column.numpy()),
+                            (other.lerp(part, 0.5), (a + b) / 2), (part.addcmul(other, row, value=2),
+                                                                   a + 2 * b * row.numpy())):
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+    out = flambeau.zeros(2, 600, 64)
+    flambeau.mul(part, 2, out=out[..., 32:])
+    np.testing.assert_array_equal(out.numpy(), np.concatenate([a * 0, a * 2], -1))
+    wide, short = flambeau.arange(12.0).reshape(4, 3), flambeau.arange(3.0)
+    assert wide.lerp(short, 0.5).tolist() == ((wide + short) / 2).tolist()

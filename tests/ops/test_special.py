@@ -175,7 +175,8 @@ def test_special_powers_of_doubles():
 
 #: float32 functions, their inputs' range (log: of their sizes), and how many units of the last place they may be off
 FLOATS = [("atan", 1e-45, 3e38, 1), ("asin", 1e-45, 1, 1), ("acos", 1e-45, 1, 1), ("tan", 1e-45, 3e4, 1),
-          ("log10", 1e-45, 3e38, 1), ("erfc", 1e-45, 10, 1), ("erfinv", 1e-45, 1, 1)]
+          ("log10", 1e-45, 3e38, 1), ("erfc", 1e-45, 10, 1), ("erfinv", 1e-45, 1, 1),
+          ("erf", 1e-45, 3e38, 1)]
 
 
 @pytest.mark.parametrize("name, least, most, ulps", FLOATS)
@@ -196,7 +197,7 @@ def test_floats_are_near_doubles(name, least, most, ulps):
 
 def test_special_floats():
     values = np.array([0.0, -0.0, 1, -1, 2, -2, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3e38, -3e38], np.float32)
-    for name in ("atan", "asin", "acos", "tan", "log10", "erfc", "erfinv"):
+    for name in ("atan", "asin", "acos", "tan", "log10", "erf", "erfc", "erfinv"):
         found = getattr(flambeau, name)(flambeau.from_numpy(values)).numpy()
         expected = getattr(flambeau, name)(flambeau.from_numpy(values.astype(np.float64))).numpy().astype(np.float32)
         np.testing.assert_allclose(found, expected, rtol=2e-7, err_msg=name)

@@ -63,7 +63,6 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
                                              : a < -l ? a + l
                                                       : a * T(0); }, 1, float, double>(
           "softshrink"),
-      unary<[]<class T>(T a) { return erf_(a); }, float, double>("erf", 2),
       unary<[]<class T>(T a) { return erfc_(a); }, float, double>("erfc", 4),
       unary<[]<class T>(T a) { return erfinv_(a); }, float, double>("erfinv", 4),
       unary<[]<class T>(T a) { return T(lgamma_(double(a))); }, float, double>("lgamma", 8),

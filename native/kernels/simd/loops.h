@@ -6,6 +6,8 @@
 // call and follow the elements: binary<[](auto a, auto b, auto alpha) {…}, 1, float>("add"). The output may be one of
 // the operands (in-place), never partly overlap one: hence `ivdep`.
 #pragma once
+#include <complex>
+
 #include "../elementwise.h"
 #include "math.h"
 
@@ -20,12 +22,25 @@ FLAMBEAU_DTYPE_FOR(UInt64) FLAMBEAU_DTYPE_FOR(Float16) FLAMBEAU_DTYPE_FOR(BFloat
 FLAMBEAU_DTYPE_FOR(Float64) FLAMBEAU_DTYPE_FOR(Complex64) FLAMBEAU_DTYPE_FOR(Complex128)
 #undef FLAMBEAU_DTYPE_FOR
 
+// Element i; of a complex number part by part, without which a loop is not vectorised.
+template <class T> inline T element(const T* p, int64_t i) { return p[i]; }
+template <class R> inline std::complex<R> element(const std::complex<R>* p, int64_t i) {
+  const R* parts = reinterpret_cast<const R*>(p);
+  return {parts[2 * i], parts[2 * i + 1]};
+}
+template <class T, class V> inline void store(T* p, int64_t i, V v) { p[i] = v; }
+template <class R> inline void store(std::complex<R>* p, int64_t i, std::complex<R> v) {
+  R* parts = reinterpret_cast<R*>(p);
+  parts[2 * i] = v.real();
+  parts[2 * i + 1] = v.imag();
+}
+
 template <class Out, class A, class F>
 inline void run1(char* const* p, int64_t n, F f) {
   Out* o = reinterpret_cast<Out*>(p[0]);
   const A* a = reinterpret_cast<const A*>(p[1]);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i]);
+  for (int64_t i = 0; i < n; ++i) store(o, i, f(element(a, i)));
 }
 template <class Out, class A, class B, class F>
 inline void run2(char* const* p, const int64_t* s, int64_t n, F f) {
@@ -34,15 +49,15 @@ inline void run2(char* const* p, const int64_t* s, int64_t n, F f) {
   const B* b = reinterpret_cast<const B*>(p[2]);
   if (s[1] && s[2]) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i]);
+    for (int64_t i = 0; i < n; ++i) store(o, i, f(element(a, i), element(b, i)));
   } else if (s[1]) {
     const B y = *b;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], y);
+    for (int64_t i = 0; i < n; ++i) store(o, i, f(element(a, i), y));
   } else {
     const A x = *a;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = f(x, s[2] ? b[i] : *b);
+    for (int64_t i = 0; i < n; ++i) store(o, i, f(x, s[2] ? element(b, i) : *b));
   }
 }
 template <class Out, class A, class B, class C, class F>
@@ -52,7 +67,7 @@ inline void run3(char* const* p, int64_t n, F f) {
   const B* b = reinterpret_cast<const B*>(p[2]);
   const C* c = reinterpret_cast<const C*>(p[3]);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i], c[i]);
+  for (int64_t i = 0; i < n; ++i) store(o, i, f(element(a, i), element(b, i), element(c, i)));
 }
 // The first operand contiguous, the others contiguous or of stride 0.
 template <class Out, class A, class B, class C, class F>
@@ -66,13 +81,13 @@ inline void run3_strided(char* const* p, const int64_t* s, int64_t n, F f) {
   if (s[2] && s[3]) return run3<Out, A, B, C>(p, n, f);
   if (s[2]) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i], z);
+    for (int64_t i = 0; i < n; ++i) store(o, i, f(element(a, i), element(b, i), z));
   } else if (s[3]) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], y, c[i]);
+    for (int64_t i = 0; i < n; ++i) store(o, i, f(element(a, i), y, element(c, i)));
   } else {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], y, z);
+    for (int64_t i = 0; i < n; ++i) store(o, i, f(element(a, i), y, z));
   }
 }
 // mask ? a : b by the bits: mixed element sizes vectorise only without a branch, and bytes better than bools.

@@ -42,7 +42,7 @@ def resolve_conj(self):
     >>> flambeau.tensor([1 + 2j]).conj().resolve_conj().is_conj()
     False
     """
-    return self.clone() if self.is_conj() else self
+    return _conjugated(self.conj()) if self.is_conj() else self
 
 
 @composite("resolve_neg(Tensor self) -> Tensor", samples="reals")
@@ -52,7 +52,7 @@ def resolve_neg(self):
     >>> flambeau.tensor([1 + 2j]).conj().imag.resolve_neg()
     tensor([-2.])
     """
-    return self.clone() if self.is_neg() else self
+    return self._neg_view().neg() if self.is_neg() else self
 
 
 def _times(g, number):

@@ -1,6 +1,7 @@
 """Discrete Fourier transforms: which dimensions, lengths and scales the three primitives are called with."""
 
 from math import prod, sqrt
+from operator import lt
 
 from .. import _C
 from .._shown import shown
@@ -75,6 +76,8 @@ def _real(self):
 
 
 def _complex(self):
+    if self.dtype in _COMPLEX:
+        return self
     self = _real(self)
     return self if self.is_complex() else self.to(_C.complex128 if self.dtype == _C.float64 else _C.complex64)
 
@@ -85,6 +88,8 @@ def _refuse_complex(self, name):
 
 
 def _scale(norm, forward, count):
+    if norm is None and forward:
+        return 1.0
     if norm not in (None, "backward", "ortho", "forward"):
         raise RuntimeError(f"fft: norm must be 'forward', 'backward' or 'ortho', got {shown(norm)}")
     if norm == "ortho":
@@ -93,14 +98,16 @@ def _scale(norm, forward, count):
 
 
 def _dim(self, dim):
-    if self.ndim == 0:
+    ndim = self.ndim
+    if ndim == 0:
         raise IndexError(f"fft: dim {dim} of a tensor that has no dimensions")
-    return wrap_dim(dim, self.ndim, "fft")
+    return wrap_dim(dim, ndim, "fft")
 
 
-def _check_length(n):
+def _checked(n):
     if n < 1:
         raise RuntimeError(f"fft: the length of the transform must be positive, got n={n}")
+    return n
 
 
 def _dims(self, s, dim):
@@ -117,18 +124,15 @@ def _dims(self, s, dim):
         if s is not None and len(s) != len(dims):
             raise RuntimeError(f"fft: s holds {len(s)} sizes for {len(dims)} dimensions in dim; give one size per "
                                "dimension")
-    lengths = [self.shape[d] if s is None or s[k] == -1 else s[k] for k, d in enumerate(dims)]
-    for n in lengths:
-        _check_length(n)
-    return dims, lengths
+    shape = self.shape
+    return dims, [_checked(shape[d] if s is None or s[k] == -1 else s[k]) for k, d in enumerate(dims)]
 
 # --- one dimension --------------------------------------------------------------------------------------------------
 
 def _one(self, n, dim, norm, forward):
     self = _complex(self)
     dim = _dim(self, dim)
-    n = self.shape[dim] if n is None else n
-    _check_length(n)
+    n = _checked(self.shape[dim] if n is None else n)
     return _c2c(self, [dim], [n], _scale(norm, forward, n), forward)
 
 
@@ -136,16 +140,14 @@ def _to_half(self, n, dim, norm, forward, name):
     _refuse_complex(self, name)
     self = _real(self)
     dim = _dim(self, dim)
-    n = self.shape[dim] if n is None else n
-    _check_length(n)
+    n = _checked(self.shape[dim] if n is None else n)
     return _r2c(self, [dim], [n], _scale(norm, forward, n), forward)
 
 
 def _from_half(self, n, dim, norm, forward):
     self = _complex(self)
     dim = _dim(self, dim)
-    n = 2 * (self.shape[dim] - 1) if n is None else n
-    _check_length(n)
+    n = _checked(2 * (self.shape[dim] - 1) if n is None else n)
     return _c2r(self, [dim], [n], _scale(norm, forward, n), forward)
 
 
@@ -234,6 +236,8 @@ def _several(self, s, dim, norm, forward):
 
 
 def _in_order(dims, lengths):
+    if all(map(lt, dims, dims[1:])):
+        return dims, lengths
     pairs = sorted(zip(dims, lengths))
     return [d for d, _ in pairs], [n for _, n in pairs]
 
@@ -258,7 +262,7 @@ def _several_from_half(self, s, dim, norm, forward, name):
         raise RuntimeError(f"{name}: no dimension is given to transform")
     if s is None or (s if not isinstance(s, int) else (s,))[-1] == -1:
         lengths[-1] = 2 * (self.shape[dims[-1]] - 1)
-    _check_length(lengths[-1])
+    _checked(lengths[-1])
     others = _in_order(dims[:-1], lengths[:-1])
     return _c2r(self, [*others[0], dims[-1]], [*others[1], lengths[-1]], _scale(norm, forward, prod(lengths)), forward)
 

@@ -47,10 +47,17 @@ avg_pool_backward = primitive(
        _mean_of(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)},
     namespace=None, samples="avg_pool_backward", doc="The gradient of the means of windows for an input of `size`.")
 
+def _adaptive_share(g, size, dims):
+    """That of the mean of a whole plane is a view."""
+    if max(g.shape[-dims:]) > 1:
+        return adaptive_avg_pool_backward(g, size, dims)
+    return (g / max(prod(size[-dims:]), 1)).expand(size)
+
+
 adaptive_avg_pool = primitive(
     "adaptive_avg_pool(Tensor self, int[] output_size, int dims) -> Tensor",
     node="AdaptiveAvgPool2DBackward0", keeps_format=True,
-    d={"self": lambda g, self_shape, dims: adaptive_avg_pool_backward(g, self_shape, dims)},
+    d={"self": lambda g, self_shape, dims: _adaptive_share(g, self_shape, dims)},
     namespace=None, samples="adaptive_avg_pool", doc="Means of as many windows as output_size says.")
 
 adaptive_avg_pool_backward = primitive(
