@@ -3,6 +3,7 @@
 
 #include "options.h"
 #include "pieces.h"
+#include "strided.h"
 #include "views.h"
 #include "walk.h"
 
@@ -93,9 +94,9 @@ void reverse_rows(Tensor& out, const Layout& from) {
     w.each_row(0, w.rows, [&](const int64_t* offset) {
       parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
         for (int64_t r = a; r < b; ++r) {
-          T* __restrict to = out.ptr<T>() + offset[0] + r * to_step;
+          T* to = out.ptr<T>() + offset[0] + r * to_step;
           const T* row = source + offset[1] + r * from_step;  // its last element
-          for (int64_t k = 0; k < n; ++k) to[k] = row[-k];
+          reverse_run(to, row, n);
         }
       });
     });
