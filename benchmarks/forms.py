@@ -2,8 +2,8 @@
 
 Pointwise operators and full reductions follow from their records; every other operator has its statement here. In a
 statement `x`, `y`, `z` are (r, r) floats in [0.05, 0.95) or of the dtype that is asked for, `v`, `w` are flat ones, `i`
-holds row numbers, `j` has the shape of x and holds column numbers, `b` holds bools, `p`, `q` are int64, `r` is the side of
-the matrices.
+holds row numbers, `j` has the shape of x and holds column numbers, `b` holds bools, `p`, `q` are int64, `r` is the side
+of the matrices.
 """
 
 import flambeau

@@ -256,7 +256,7 @@ struct Collected {
     }
     parallel_for(runs, std::max<int64_t>(1, kGrain / (s.size[0] * groups)), [&](int64_t run, int64_t end) {
       for (; run < end; ++run) {
-        char *to = dst, *all[8];
+        char *to = dst, *all[8] = {};
         const char* from = src;
         int64_t rest = run;
         for (int k = 0; k < n; rest /= s.size[outer[k++]]) {

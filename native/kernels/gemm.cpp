@@ -1,5 +1,5 @@
 // Which product goes where: small operands to the register tiles in place, large ones to the blocked product, halves to
-// gemm_half.cpp; integers to plain loops, complex numbers to four real products.
+// gemm_half.cpp; integers to plain loops, complex numbers to a real product.
 #include "gemm.h"
 
 #include <algorithm>
@@ -312,33 +312,65 @@ void gemm_integers(int64_t m, int64_t n, int64_t k, const U* a, int64_t ars, int
   });
 }
 
-// (Ar + i Ai)(Br + i Bi) as four real products.
+template <class R>
+inline std::complex<R> times(std::complex<R> x, std::complex<R> y) {  // without the C standard's repair of infinities
+  return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
+}
+
+// A row times B: its real and its imaginary parts are two rows, and B's rows real ones, with both parts in turn.
+template <class R>
+void row_complex(int64_t n, int64_t k, const std::complex<R>* a, int64_t acs, const std::complex<R>* b, int64_t brs,
+                 std::complex<R>* c, std::complex<R> alpha, const std::complex<R>* bias, bool threads) {
+  std::unique_ptr<R[]> memory(new R[size_t(2 * product_area(1, k) + 4 * product_area(1, n))]);
+  R *rows = memory.get(), *sums = rows + 2 * k;
+  for (int64_t p = 0; p < k; ++p) {
+    const std::complex<R> v = times(alpha, a[p * acs]);
+    rows[p] = v.real(), rows[k + p] = v.imag();
+  }
+  gemm<R>(2, 2 * n, k, rows, k, 1, reinterpret_cast<const R*>(b), 2 * brs, 1, sums, 2 * n, {}, threads);
+  for (int64_t j = 0; j < n; ++j) {
+    const std::complex<R> v(sums[2 * j] - sums[2 * n + 2 * j + 1], sums[2 * j + 1] + sums[2 * n + 2 * j]);
+    c[j] = bias ? v + bias[j] : v;
+  }
+}
+
+// The parts of A's numbers in turn are a real matrix of 2 k columns, those of C one of 2 n. Between them stands a real
+// matrix that has (re, im) and (-im, re), one below the other, for each number of alpha B.
 template <class R>
 void gemm_complex(int64_t m, int64_t n, int64_t k, const std::complex<R>* a, int64_t ars, int64_t acs,
                   const std::complex<R>* b, int64_t brs, int64_t bcs, std::complex<R>* c, int64_t crs,
                   std::complex<R> alpha, std::complex<R> beta, const std::complex<R>* bias, bool threads) {
-  std::unique_ptr<R[]> memory(new R[2 * (product_area(m, k) + product_area(k, n) + product_area(m, n))]);
-  R *ar = memory.get(), *ai = ar + m * k, *br = ai + m * k, *bi = br + k * n, *cr = bi + k * n, *ci = cr + m * n;
-  for (int64_t i = 0; i < m; ++i)
-    for (int64_t p = 0; p < k; ++p) ar[i * k + p] = a[i * ars + p * acs].real(),
-        ai[i * k + p] = a[i * ars + p * acs].imag();
-  for (int64_t p = 0; p < k; ++p)
-    for (int64_t j = 0; j < n; ++j) br[p * n + j] = b[p * brs + j * bcs].real(),
-        bi[p * n + j] = b[p * brs + j * bcs].imag();
-  gemm<R>(m, n, k, ar, k, 1, br, n, 1, cr, n, {}, threads);
-  gemm<R>(m, n, k, ai, k, 1, bi, n, 1, cr, n, {R(-1), R(1)}, threads);
-  gemm<R>(m, n, k, ar, k, 1, bi, n, 1, ci, n, {}, threads);
-  gemm<R>(m, n, k, ai, k, 1, br, n, 1, ci, n, {R(1), R(1)}, threads);
-  auto times = [](std::complex<R> x, std::complex<R> y) {
-    return std::complex<R>(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
-  };
-  for (int64_t i = 0; i < m; ++i)
+  if (m == 1 && n > 1 && bcs == 1 && beta == R(0)) return row_complex(n, k, a, acs, b, brs, c, alpha, bias, threads);
+  std::unique_ptr<std::complex<R>[]> rows;
+  if (acs != 1 && k > 1) {
+    rows.reset(new std::complex<R>[product_area(m, k)]);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t p = 0; p < k; ++p) rows[i * k + p] = a[i * ars + p * acs];
+    a = rows.get(), ars = k;
+  }
+  std::unique_ptr<R[]> between(new R[size_t(4 * product_area(k, n))]);
+  const bool plain = alpha == R(1);
+  for (int64_t p = 0; p < k; ++p) {
+    R *__restrict above = between.get() + 4 * p * n, *__restrict below = above + 2 * n;
+    const std::complex<R>* row = b + p * brs;
     for (int64_t j = 0; j < n; ++j) {
-      std::complex<R> v(cr[i * n + j], ci[i * n + j]);
-      if (alpha != R(1)) v = times(alpha, v);
-      if (beta != R(0)) v += times(beta, c[i * crs + j]);
-      c[i * crs + j] = bias ? v + bias[j] : v;
+      const std::complex<R> v = plain ? row[j * bcs] : times(alpha, row[j * bcs]);
+      above[2 * j] = below[2 * j + 1] = v.real();
+      above[2 * j + 1] = v.imag();
+      below[2 * j] = -v.imag();
     }
+  }
+  if (beta.imag() != 0) {
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) c[i * crs + j] = times(beta, c[i * crs + j]);
+    beta = R(1);
+  }
+  const R *left = reinterpret_cast<const R*>(a), *added = reinterpret_cast<const R*>(bias);
+  R* to = reinterpret_cast<R*>(c);
+  const int64_t columns = n == 1 ? 1 : 2 * n;  // at a time: a matrix by a vector is fast
+  for (int64_t j = 0; j < 2 * n; j += columns)
+    gemm<R>(m, columns, 2 * k, left, 2 * ars, 1, between.get() + j, 2 * n, 1, to + j, 2 * crs,
+            {R(1), beta.real(), added ? added + j : nullptr}, threads);
 }
 
 }  // namespace

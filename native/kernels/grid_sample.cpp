@@ -200,25 +200,25 @@ template <class T>
 void read_last(const Plan& p, const T* x, const T* grid, T* y) {
   const int64_t blocks = (p.places + kBlock - 1) / kBlock, channels = p.channels;
   const int taps = p.taps();
-  parallel_for(p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * taps * (channels + 4))),
-               [&](int64_t b, int64_t end) {
-                 auto t = std::make_unique<Taps<T>>();
-                 for (; b < end; ++b) {
-                   const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
-                   fill<false>(p, grid, n, first, count, *t);
-                   const T* image = x + n * p.plane() * channels;
-                   for (int64_t i = 0; i < count; ++i) {
-                     T* __restrict to = y + (n * p.places + first + i) * channels;
-                     std::fill_n(to, channels, T(0));
-                     for (int k = 0; k < taps; ++k) {
-                       if (t->offset[k][i] < 0) continue;
-                       const T* from = image + t->offset[k][i] * channels;
-                       const T weight = t->weight[k][i];
-                       for (int64_t c = 0; c < channels; ++c) to[c] = std::fma(weight, from[c], to[c]);
-                     }
-                   }
-                 }
-               });
+  const int64_t grain = std::max<int64_t>(1, 65536 / (kBlock * taps * (channels + 4)));
+  parallel_for(p.batch * blocks, grain, [&](int64_t b, int64_t end) {
+    auto t = std::make_unique<Taps<T>>();
+    for (; b < end; ++b) {
+      const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
+      fill<false>(p, grid, n, first, count, *t);
+      const T* image = x + n * p.plane() * channels;
+      for (int64_t i = 0; i < count; ++i) {
+        T* __restrict to = y + (n * p.places + first + i) * channels;
+        std::fill_n(to, channels, T(0));
+        for (int k = 0; k < taps; ++k) {
+          if (t->offset[k][i] < 0) continue;
+          const T* from = image + t->offset[k][i] * channels;
+          const T weight = t->weight[k][i];
+          for (int64_t c = 0; c < channels; ++c) to[c] = std::fma(weight, from[c], to[c]);
+        }
+      }
+    }
+  });
 }
 
 template <class T>

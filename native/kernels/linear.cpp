@@ -245,7 +245,8 @@ complex128 complex_dot(const std::complex<R>* a, const std::complex<R>* b, int64
     int64_t i = at;
     for (; i + 2 * step <= end; i += 2 * step)
       for (int k = 0; k < 2; ++k) {
-        const Vector<R> x = load_vector(a + i + k * step), y = load_vector(b + i + k * step);
+        const Vector<R> x = load_vector(reinterpret_cast<const R*>(a + i + k * step)),
+                        y = load_vector(reinterpret_cast<const R*>(b + i + k * step));
         Vector<R> turned{};
         for (int l = 0; l < L; ++l) turned[l] = y[l ^ 1];
         same[k] += x * y;
@@ -283,6 +284,13 @@ void dot_parts(const Tensor& a, const Tensor& b, Tensor& out, Sum sum) {
   });
   *out.ptr<T>() = T(std::accumulate(sums.begin(), sums.end(), decltype(part(0))(0)));
 }
+template <class U>
+U integer_dot(const U* a, const U* b, int64_t n) {
+  using Wide = std::conditional_t<sizeof(U) == 8, uint64_t, uint32_t>;  // products of small ones must not overflow
+  U sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum = U(sum + U(Wide(a[i]) * Wide(b[i])));
+  return sum;
+}
 void cpu_dot(Call& c) {
   const Tensor &a = c.tensor(0), &b = c.tensor(1);
   Tensor& out = c.out();
@@ -291,6 +299,10 @@ void cpu_dot(Call& c) {
     if (a.dtype == DType::Complex64) return dot_parts<complex64>(*x, *y, out, complex_dot<float>);
     return dot_parts<complex128>(*x, *y, out, complex_dot<double>);
   }
+  if (a.contiguous() && b.contiguous() && category(a.dtype) == Category::Integer)
+    return visit_size(a.itemsize(), [&]<class U>() {
+      if constexpr (std::is_integral_v<U>) dot_parts<U>(a, b, out, integer_dot<U>);
+    });
   if (a.numel >= 1 << 16 && a.contiguous() && b.contiguous()) {
     if (a.dtype == DType::Float32) return dot_parts<float>(a, b, out, row_dot<float>);
     if (a.dtype == DType::Float64) return dot_parts<double>(a, b, out, row_dot<double>);

@@ -3,6 +3,7 @@
 
 #include "options.h"
 #include "pieces.h"
+#include "strided.h"
 #include "views.h"
 #include "walk.h"
 
@@ -95,7 +96,7 @@ void reverse_rows(Tensor& out, const Layout& from) {
         for (int64_t r = a; r < b; ++r) {
           T* to = out.ptr<T>() + offset[0] + r * to_step;
           const T* row = source + offset[1] + r * from_step;  // its last element
-          for (int64_t k = 0; k < n; ++k) to[k] = row[-k];
+          reverse_run(to, row, n);
         }
       });
     });

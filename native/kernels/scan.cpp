@@ -72,6 +72,20 @@ void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t 
                typename Op::Acc* acc) {
   using T = typename Op::T;
   const int64_t item = x.itemsize(), out = y.itemsize();
+  if (reads_directly<T>(x.dtype) && reads_directly<T>(y.dtype)) {
+    const T* from = x.ptr<T>() + first;
+    T* to = y.ptr<T>() + first;
+    typename Op::Acc sums[count];
+    std::copy_n(acc, count, sums);
+    for (int64_t k = 0; k < n; k += kStrip) {
+      interruption_point();
+      const int64_t end = std::min(n, k + kStrip);
+      for (int64_t i = k; i < end; ++i)
+        for (int r = 0; r < count; ++r) to[r * pitch + i] = Op::step(sums[r], from[r * pitch + i]);
+    }
+    std::copy_n(sums, count, acc);
+    return;
+  }
   T strip[count][kStrip];
   for (int64_t k = 0; k < n; k += kStrip) {
     interruption_point();

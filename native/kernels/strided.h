@@ -72,6 +72,13 @@ struct Strided {
   }
 };
 
+// The elements up to `last` backwards.
+template <class U>
+inline void reverse_run(U* dst, const U* last, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) dst[i] = last[-i];
+}
+
 // n elements between a strided and a contiguous place (one of the strides is the item size).
 template <class U>
 inline void move_run(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {
@@ -82,6 +89,7 @@ inline void move_run(char* dst, int64_t dst_stride, const char* src, int64_t src
     const U* s = reinterpret_cast<const U*>(src);
     if (src_stride == 0) std::fill_n(d, n, *s);
     else if (src_stride == 2 * sizeof(U)) for (int64_t i = 0; i < n; ++i) d[i] = s[2 * i];  // parts of complex numbers
+    else if (src_stride == -int64_t(sizeof(U))) reverse_run(d, s, n);
     else for (int64_t i = 0; i < n; ++i) d[i] = *reinterpret_cast<const U*>(src + i * src_stride);
   } else {
     for (int64_t i = 0; i < n; ++i)

@@ -52,7 +52,7 @@ def test_functions_whose_calls_are_small_compute_at_once():
     assert used(lambda: [g(small) for _ in range(300)])[0] in range(8, 16)  # now and then it is captured again
     for options in ({"fullgraph": True}, {"dynamic": False}):
         whole = flambeau.compile(lambda x: (x * 2 + 1).sin(), **options)
-        assert used(lambda: [whole(small) for _ in range(20)])[0] == 20
+        assert used(lambda whole=whole: [whole(small) for _ in range(20)])[0] == 20
     with pytest.raises(RuntimeError, match="fullgraph"):
         for _ in range(20):
             flambeau.compile(lambda x: x.sum().item(), fullgraph=True)(small)

@@ -6,7 +6,8 @@ import pytest
 import flambeau
 
 NAMES = {"exp": np.exp, "exp2": lambda z: np.exp(z * np.log(np.longdouble(2))), "expm1": np.expm1, "log": np.log,
-         "log2": lambda z: np.log(z) / np.log(np.longdouble(2)), "log10": lambda z: np.log(z) / np.log(np.longdouble(10)),
+         "log2": lambda z: np.log(z) / np.log(np.longdouble(2)),
+         "log10": lambda z: np.log(z) / np.log(np.longdouble(10)),
          "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda z: 1 / np.sqrt(z), "sin": np.sin, "cos": np.cos,
          "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "abs": np.abs, "angle": np.angle,
          "sgn": lambda z: z / np.abs(z), "reciprocal": lambda z: 1 / z, "square": lambda z: z * z,

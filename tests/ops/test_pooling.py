@@ -147,3 +147,13 @@ def test_forward_mode_through_maxima_without_places():
     value, tangent = flambeau.func.jvp(lambda v: F.max_pool1d(v, 2), (x,), (t,))
     places = F.max_pool1d(x, 2, return_indices=True)[1]
     assert flambeau.equal(value, x.gather(2, places)) and flambeau.equal(tangent, t.gather(2, places))
+
+
+def test_the_gradient_of_a_whole_planes_mean():
+    x = flambeau.randn(3, 5, 4, 6, dtype=flambeau.float64, requires_grad=True)
+    g, = flambeau.autograd.grad(flambeau.nn.functional.adaptive_avg_pool2d(x, 1).mul(2).sum(), x)
+    assert flambeau.equal(g, flambeau.full_like(x, 2 / 24))
+    for layout in (flambeau.contiguous_format, flambeau.channels_last):
+        y = x.detach().contiguous(memory_format=layout).requires_grad_()
+        (y * flambeau.nn.functional.adaptive_avg_pool2d(y, 1)).sum().backward()
+        assert flambeau.allclose(y.grad, 2 * y.mean((2, 3), keepdim=True).expand_as(y).detach(), rtol=1e-12)

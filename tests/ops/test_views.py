@@ -208,3 +208,19 @@ def test_diag_embed_of_wrong_dimensions():
         flambeau.diag_embed(ones(()), 0, 0, -1)
     with pytest.raises(IndexError, match="diag_embed: dim 2"):
         flambeau.diag_embed(ones(2), 0, 0, 2)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex64", "complex128"])
+def test_copies_that_deal_out_collect_and_reverse(dtype):
+    """Runs that go to several places in turn, as channels that become pixels, parts of numbers, rows read backwards."""
+    for groups in (2, 3, 4, 6, 8):
+        x = (flambeau.arange(5 * 37 * groups * 2) % 251).to(getattr(flambeau, dtype)).view(5, 37, groups, 2)
+        n = x.numpy()
+        for order in ((2, 0, 1, 3), (2, 3, 0, 1), (3, 2, 0, 1), (0, 2, 3, 1), (0, 3, 2, 1), (3, 0, 2, 1)):
+            np.testing.assert_array_equal(x.permute(order).contiguous().numpy(), n.transpose(order))
+        np.testing.assert_array_equal(x.view(-1, groups)[:, 1].contiguous().numpy(), n.reshape(-1, groups)[:, 1])
+        for dims in ((3,), (1, 3), (0, 1, 2, 3)):
+            np.testing.assert_array_equal(x.flip(dims).numpy(), np.flip(n, dims))
+        rows = n.reshape(5, -1)
+        np.testing.assert_array_equal(x.view(5, -1).flip(1).numpy(), rows[:, ::-1])
+        np.testing.assert_array_equal(x.view(5, -1).rot90().numpy(), np.rot90(rows))

@@ -1,7 +1,7 @@
 // Roots, exponentials, logarithms, powers, trigonometric and hyperbolic functions of complex numbers: formulas of real
-// functions, in double for both types, so that nothing overflows or cancels in those of complex64. Blocks are split into
-// real and imaginary parts and computed side by side; one that holds an infinity, NaN or a number beyond what a formula
-// is good for takes the C library's function instead.
+// functions, in double for both types, so that nothing overflows or cancels in those of complex64. Blocks are split
+// into real and imaginary parts and computed side by side; one that holds an infinity, NaN or a number beyond what a
+// formula is good for takes the C library's function instead.
 #include "complex_parts.h"
 
 namespace flambeau::FLAMBEAU_SIMD {

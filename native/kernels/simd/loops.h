@@ -54,10 +54,12 @@ inline void run2(char* const* p, const int64_t* s, int64_t n, F f) {
     const B y = *b;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) store(o, i, f(element(a, i), y));
-  } else {
-    const A x = *a;
+  } else if (const A x = *a; s[2]) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) store(o, i, f(x, s[2] ? element(b, i) : *b));
+    for (int64_t i = 0; i < n; ++i) store(o, i, f(x, element(b, i)));
+  } else {
+    const B y = *b;
+    for (int64_t i = 0; i < n; ++i) store(o, i, f(x, y));
   }
 }
 template <class Out, class A, class B, class C, class F>
