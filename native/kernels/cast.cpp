@@ -30,6 +30,8 @@ template <class From, class To> void cast_plain(void* dst, const void* src, int6
   To* __restrict d = static_cast<To*>(dst);
   const From* __restrict s = static_cast<const From*>(src);
   if constexpr (std::is_same_v<From, int64_t> && std::is_floating_point_v<To>) return cast_run(d, s, n);
+  if constexpr (std::is_same_v<From, bool> && !std::is_same_v<To, bool>)  // bytes go side by side, bools do not
+    return cast_plain<uint8_t, To>(dst, src, n);
   for (int64_t i = 0; i < n; ++i) d[i] = convert<To>(s[i]);
 }
 template <class R> void complex_real(void* dst, const void* src, int64_t n) {

@@ -16,10 +16,9 @@ def restore(g, shape, dim=None, keepdim=False):
     """The result `g` of a reduction of `shape` with its reduced dimensions back as size 1: it broadcasts to `shape`."""
     if keepdim or g.ndim == len(shape):
         return g
-    dims = dims_of(dim, len(shape))
-    if len(dims) == len(shape):
+    if g.ndim == 0:
         return g.reshape((1,) * len(shape))
-    for d in dims:
+    for d in (dim,) if isinstance(dim, int) else dim if len(dim) == 1 else dims_of(dim, len(shape)):
         g = g.unsqueeze(d)
     return g
 

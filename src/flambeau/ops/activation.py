@@ -254,7 +254,8 @@ def _gated_gradients(g, self, open, needs):
 
 _gated = elementwise("_gated(Tensor self, Tensor gate) -> Tensor",
                      node="GluBackward0", namespace=None, inplace=False, out=False,
-                     d={("self", "gate"): lambda g, self, gate, needs: _gated_gradients(g, self, gate.sigmoid(), needs)},
+                     d={("self", "gate"): lambda g, self, gate, needs:
+                        _gated_gradients(g, self, gate.sigmoid(), needs)},
                      skip="the kernel of glu, reached through it", doc="self * sigmoid(gate).",
                      cuda="self / (T(1) + exp(-gate))")
 
