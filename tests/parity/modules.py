@@ -32,14 +32,14 @@ COLUMNS = ("state", "output", "input gradients", "parameter gradients", "buffers
 
 
 def ask(python, only="", dtypes="float32,float64", cache=None):
-    """[(case, what PyTorch gave)] of the modules whose name `only` finds; `cache`: a folder that keeps them."""
+    """[(case, what PyTorch gave)] of the modules whose name `only` finds; `cache`: a folder that keeps those of all."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(cache or folder) / "-".join(["modules", *re.findall(r"\w+", only), f"{dtypes}.pickle"])
+        path = Path(cache or folder) / f"modules-{dtypes}.pickle"
         script = Path(__file__).with_name("module_cases.py")
         if not path.exists():
-            subprocess.run([python, str(script), str(path), only, dtypes], check=True)
+            subprocess.run([python, str(script), str(path), "" if cache else only, dtypes], check=True)
         answers = pickle.loads(path.read_bytes())
-    return [(Case(**case), answer) for case, answer in answers]
+    return [(Case(**case), answer) for case, answer in answers if re.search(only, case["module"])]
 
 
 def difference(mine, theirs, path="", dtype=""):

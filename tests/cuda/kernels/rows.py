@@ -3,8 +3,8 @@
 import ctypes
 
 import flambeau
-from flambeau.cuda import kernels
 from flambeau.cuda._calls import RowCall, TensorInfo
+from flambeau.cuda.kernels import lower
 from flambeau.cuda.kernels.plans import Copy, Fill, Launch, Number, Plan, Pointer, Seed
 from flambeau.ops.kinds import FACTS, OPS
 from flambeau.utils._python_dispatch import TorchDispatchMode
@@ -37,10 +37,13 @@ class Lowered:
         expected = OPS[name](*args, **(kwargs or {})) if results is None else results
         self.expected = [expected] if isinstance(expected, flambeau.Tensor) else list(expected)
         self.results = [None if t is None else flambeau.empty_like(t) for t in self.expected]
+        for r in self.results:
+            if r is not None:  # what a plan does not write is noticed
+                ctypes.memset(r.data_ptr(), 0xff, r.untyped_storage().nbytes())
         if name.endswith("_"):
             self.results = [self.tensors[0]]
         self.call = RowCall(name, infos, tuple(self._info(r) for r in self.results), arch, libraries)
-        self.plan = kernels.lower(self.call)  # as the emulation has it
+        self.plan = lower(self.call)
         assert isinstance(self.plan, Plan)
 
     def _info(self, v):
