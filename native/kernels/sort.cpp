@@ -282,6 +282,37 @@ void cpu_sort(Call& c) {
   });
 }
 
+// The heap's top, its largest key, gives way to a smaller one.
+template <class E>
+void replace_top(E* heap, int64_t n, E key) {
+  int64_t at = 0;
+  for (int64_t child = 1; child < n; child = 2 * at + 1) {
+    child += child + 1 < n && heap[child] < heap[child + 1];
+    if (!(key < heap[child])) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = key;
+}
+// The lowest k of many keys come to the front: a heap of those so far, whose top few of the others beat.
+template <class E>
+void lowest_in_front(E* keys, int64_t k, int64_t n) {
+  constexpr int kBlock = 16;  // keys that are compared side by side
+  std::make_heap(keys, keys + k);
+  int64_t i = k;
+  auto each = [&](int64_t end) {
+    for (; i < end; ++i)
+      if (keys[i] < keys[0]) replace_top(keys, k, keys[i]);
+  };
+  while (i + kBlock <= n) {
+    bool any = false;
+    for (int j = 0; j < kBlock; ++j) any |= keys[i + j] < keys[0];
+    if (any) each(i + kBlock);
+    else i += kBlock;
+  }
+  each(n);
+}
+
 // topk(self, k, dim, largest, sorted) -> (values, indices)
 void infer_topk(Call& c) {
   Tensor& x = c.tensor(0);
@@ -303,14 +334,8 @@ void cpu_topk(Call& c) {
   visit_keys(c, *x, f.n, [&]<class E>(uint64_t low) {
     LockRelease lock(given.numel * 8);
     each_fibre<E>(*x, f, c.boolean(3), low, [&](int64_t u, E* keys, E* spare, const char* base) {
-      if (k * 8 <= f.n) {  // few of many: a heap of the best so far, whose top most elements do not beat
-        std::make_heap(keys, keys + k);
-        for (int64_t i = k; i < f.n; ++i)
-          if (keys[i] < keys[0]) {
-            std::pop_heap(keys, keys + k);
-            keys[k - 1] = keys[i];
-            std::push_heap(keys, keys + k);
-          }
+      if (k * 8 <= f.n) {
+        lowest_in_front(keys, k, f.n);
       } else if (k < f.n) {
         std::nth_element(keys, keys + k - 1, keys + f.n);
       }
