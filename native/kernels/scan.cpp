@@ -135,12 +135,10 @@ void scan(const Tensor& x, Tensor& y, const Fibres& f) {
   LoadFn<T> load = loader_of<T>(x.dtype);
   const int64_t item = x.itemsize(), out = y.itemsize();
   if constexpr (requires(const T* p) { Op::total(p, 8); }) {  // sums
-    if (f.inner == 1 && f.n >= kLong) {
-      parallel_for(f.outer, 1, [&](int64_t r, int64_t end) {
+    if (f.inner == 1 && f.n >= kLong)
+      return parallel_for(f.outer, 1, [&](int64_t r, int64_t end) {
         for (; r < end; ++r) scan_parts<Op>(x, y, load, r * f.n, f.n);
       });
-      return;
-    }
   }
   if (f.inner == 1) {
     parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
