@@ -88,15 +88,17 @@ void reverse_rows(Tensor& out, const Layout& from) {
   for (int d = 0; d < last; ++d) w.add(out.sizes[d], {out.strides[d], from.strides[d]});
   w.done();
   int64_t n = out.sizes[last], run = w.length(), to_step = w.stride[0][w.ndim - 1], from_step = w.stride[1][w.ndim - 1];
+  const int64_t piece = std::min<int64_t>(n, kGrain), pieces = (n + piece - 1) / piece;  // of a row
   visit_size(out.itemsize(), [&]<class T>() {
     const T* source = reinterpret_cast<const T*>(from.data);
     LockRelease lock(out.numel);
     w.each_row(0, w.rows, [&](const int64_t* offset) {
-      parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
-        for (int64_t r = a; r < b; ++r) {
-          T* to = out.ptr<T>() + offset[0] + r * to_step;
-          const T* row = source + offset[1] + r * from_step;  // its last element
-          reverse_run(to, row, n);
+      parallel_for(run * pieces, std::max<int64_t>(1, kGrain / piece), [&](int64_t a, int64_t b) {
+        for (int64_t u = a; u < b; ++u) {
+          const int64_t r = u / pieces, first = u % pieces * piece, m = std::min(piece, n - first);
+          T* to = out.ptr<T>() + offset[0] + r * to_step + first;
+          const T* row = source + offset[1] + r * from_step - first;  // the last element that is left
+          reverse_run(to, row, m);
         }
       });
     });

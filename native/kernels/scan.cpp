@@ -65,12 +65,19 @@ struct RunningLogSum {
 constexpr int64_t kWidth = 128;  // fibres that run side by side
 constexpr int64_t kStrip = 256;  // elements of a row between two visits of its neighbours
 
+// Whether numbers are read where they lie and written where they go: a copy in between is slow where the two lie at one
+// place of their pages.
+template <class T> bool in_place(const Tensor& x, const Tensor& y) {
+  return reads_directly<T>(x.dtype) && reads_directly<T>(y.dtype);
+}
+
 // `count` rows together, `pitch` elements apart, from `acc` on: within one, each step waits for the last, so that the
 // steps of the others are free.
 template <class Op, int count>
 void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t n, int64_t pitch,
                typename Op::Acc* acc) {
   using T = typename Op::T;
+  const bool direct = in_place<T>(x, y);
   const int64_t item = x.itemsize(), out = y.itemsize();
   if (reads_directly<T>(x.dtype) && reads_directly<T>(y.dtype)) {
     const T* from = x.ptr<T>() + first;
@@ -87,13 +94,21 @@ void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t 
     return;
   }
   T strip[count][kStrip];
+  const T* from[count];
+  T* to[count];
   for (int64_t k = 0; k < n; k += kStrip) {
     interruption_point();
     const int64_t m = std::min(kStrip, n - k);
-    for (int r = 0; r < count; ++r) load(strip[r], x.data + (first + r * pitch + k) * item, item, m);
+    for (int r = 0; r < count; ++r) {
+      const int64_t at = first + r * pitch + k;
+      from[r] = direct ? x.ptr<T>() + at : strip[r];
+      to[r] = direct ? y.ptr<T>() + at : strip[r];
+      if (!direct) load(strip[r], x.data + at * item, item, m);
+    }
     for (int64_t i = 0; i < m; ++i)
-      for (int r = 0; r < count; ++r) strip[r][i] = Op::step(acc[r], strip[r][i]);
-    for (int r = 0; r < count; ++r) store_row(y.data + (first + r * pitch + k) * out, y.dtype, strip[r], m);
+      for (int r = 0; r < count; ++r) to[r][i] = Op::step(acc[r], from[r][i]);
+    for (int r = 0; r < count && !direct; ++r)
+      store_row(y.data + (first + r * pitch + k) * out, y.dtype, strip[r], m);
   }
 }
 // `rows` rows of n that lie one after the other.
@@ -134,12 +149,10 @@ void scan(const Tensor& x, Tensor& y, const Fibres& f) {
   LoadFn<T> load = loader_of<T>(x.dtype);
   const int64_t item = x.itemsize(), out = y.itemsize();
   if constexpr (requires(const T* p) { Op::total(p, 8); }) {  // sums
-    if (f.inner == 1 && f.n >= kLong) {
-      parallel_for(f.outer, 1, [&](int64_t r, int64_t end) {
+    if (f.inner == 1 && f.n >= kLong)
+      return parallel_for(f.outer, 1, [&](int64_t r, int64_t end) {
         for (; r < end; ++r) scan_parts<Op>(x, y, load, r * f.n, f.n);
       });
-      return;
-    }
   }
   if (f.inner == 1) {
     parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
@@ -148,6 +161,7 @@ void scan(const Tensor& x, Tensor& y, const Fibres& f) {
     });
     return;
   }
+  const bool direct = in_place<T>(x, y);
   const int64_t tiles = (f.inner + kWidth - 1) / kWidth;
   parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * std::min(kWidth, f.inner))),
                [&](int64_t begin, int64_t end) {
@@ -159,9 +173,11 @@ void scan(const Tensor& x, Tensor& y, const Fibres& f) {
                    std::fill(acc, acc + w, Op::start());
                    for (int64_t k = 0; k < f.n; ++k) {
                      const int64_t at = first + k * f.inner;
-                     load(row, x.data + at * item, item, w);
-                     for (int64_t j = 0; j < w; ++j) row[j] = Op::step(acc[j], row[j]);
-                     store_row(y.data + at * out, y.dtype, row, w);
+                     const T* from = direct ? x.ptr<T>() + at : row;
+                     T* to = direct ? y.ptr<T>() + at : row;
+                     if (!direct) load(row, x.data + at * item, item, w);
+                     for (int64_t j = 0; j < w; ++j) to[j] = Op::step(acc[j], from[j]);
+                     if (!direct) store_row(y.data + at * out, y.dtype, row, w);
                    }
                  }
                });

@@ -1,5 +1,7 @@
 """Derivative rules over many numbers, whose pointwise calls run as one walk: the same numbers as call by call."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import flambeau
@@ -168,3 +170,14 @@ def test_inside_compile_and_vmap():
     assert flambeau.equal(flambeau.compile(step)(x), step(x))
     rows = flambeau.func.vmap(flambeau.func.grad(lambda x, t: F.huber_loss(x, t, reduction="sum")))(x.detach(), t)
     assert flambeau.equal(rows, grad(F.huber_loss(x, t, reduction="sum"), x)[0])
+
+
+def test_several_threads_share_a_plan():
+    pairs = [(leaf(*SHAPE), leaf(*SHAPE).detach()) for _ in range(4)]
+    expected = [grad(F.smooth_l1_loss(x, t, beta=0.4), x)[0] for x, t in pairs]
+
+    def work(k):
+        x, t = pairs[k]
+        return all(flambeau.equal(grad(F.smooth_l1_loss(x, t, beta=0.4), x)[0], expected[k]) for _ in range(50))
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
