@@ -277,3 +277,14 @@ def test_long_sums_do_not_depend_on_threads(m, k, n, threads=(1, 2, 3)):
     assert all(flambeau.equal(found[0], x) for x in found)
     expected = 0.5 * array(c) + 2 * array(a).astype(float) @ array(b).astype(float)
     np.testing.assert_allclose(array(found[0]), expected, atol=1e-5 * k**0.5 * 4)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float16", "bfloat16", "float32", "complex64"])
+def test_dots_of_long_vectors(dtype):
+    for n in (0, 1, 5, 70_000):
+        x, y = (flambeau.arange(n).mul(k).remainder(7).sub(3).abs().to(getattr(flambeau, dtype)) for k in (3, 5))
+        exact = (x.to(flambeau.complex128) * y).sum() if x.is_complex() else (x.double() * y.double()).sum()
+        assert flambeau.equal(x.dot(y), exact.to(x.dtype) if x.is_floating_point() or x.is_complex()
+                              else exact.long().to(x.dtype))
+        wide = flambeau.stack([x, x], 1)[:, 0]
+        assert flambeau.equal(wide.dot(y), x.dot(y))

@@ -15,7 +15,8 @@ struct Range {
 };
 inline constexpr double kLarge = 0x1p500;
 inline constexpr Range kFinite{kLarge, kLarge, 0x1p-480},
-    kTurns{inf<double>, trig_limit<double> / 2, 0}, kExp{700, trig_limit<double> / 2, 0}, kHyperbolic{300, trig_limit<double> / 2, 0},
+    kTurns{inf<double>, trig_limit<double> / 2, 0}, kExp{700, trig_limit<double> / 2, 0},
+    kHyperbolic{300, trig_limit<double> / 2, 0},
     kTurned{trig_limit<double> / 2, 300, 0};
 
 inline constexpr int64_t kPart = 256;
