@@ -288,3 +288,21 @@ def test_dots_of_long_vectors(dtype):
                               else exact.long().to(x.dtype))
         wide = flambeau.stack([x, x], 1)[:, 0]
         assert flambeau.equal(wide.dot(y), x.dot(y))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_products_of_every_layout(dtype):
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=(37, 29, 2)) @ [1, 1j] for _ in "ab")
+    x, y = (flambeau.from_numpy(z.astype(dtype)) for z in (a, b))
+    close = {"rtol": 0, "atol": TOLERANCE["complex64"] if dtype == "complex64" else 1e-12}
+    v, w = x[0], y[:, 0]
+    for found, expected in ((x @ y.t(), a @ b.T), (x.t() @ y, a.T @ b), (x.mH @ y, a.conj().T @ b), (x @ v, a @ a[0]),
+                            (x.t() @ w, a.T @ b[:, 0]), (w @ x, b[:, 0] @ a), (v @ x.t(), a[0] @ a.T),
+                            (x[::2] @ v, a[::2] @ a[0]), (x[:, ::2].t() @ w, a[:, ::2].T @ b[:, 0]),
+                            (flambeau.addmv(w, x, v, alpha=2j, beta=1 + 1j), (1 + 1j) * b[:, 0] + 2j * (a @ a[0])),
+                            (flambeau.addmm(y, x, x.t() @ y, alpha=1j, beta=2 - 1j),
+                             (2 - 1j) * b + 1j * (a @ (a.T @ b))),
+                            (flambeau.baddbmm(y[None], x[None], (x.t() @ y)[None], beta=0.5),
+                             (b / 2 + a @ (a.T @ b))[None])):
+        np.testing.assert_allclose(found.numpy() / 30, expected / 30, **close)
