@@ -341,6 +341,8 @@ void gemm_complex(int64_t m, int64_t n, int64_t k, const std::complex<R>* a, int
                   const std::complex<R>* b, int64_t brs, int64_t bcs, std::complex<R>* c, int64_t crs,
                   std::complex<R> alpha, std::complex<R> beta, const std::complex<R>* bias, bool threads) {
   if (m == 1 && n > 1 && bcs == 1 && beta == R(0)) return row_complex(n, k, a, acs, b, brs, c, alpha, bias, threads);
+  if (n == 1 && m > 1 && ars == 1 && crs == 1 && beta == R(0) && !bias)  // C' = B' A'
+    return row_complex(m, k, b, brs, a, acs, c, alpha, bias, threads);
   std::unique_ptr<std::complex<R>[]> rows;
   if (acs != 1 && k > 1) {
     rows.reset(new std::complex<R>[product_area(m, k)]);

@@ -308,8 +308,9 @@ Plan plan_of(const Call& c, int at) {
   return p;
 }
 
+DType width_of(const Tensor& t) { return t.dtype == DType::Float64 ? DType::Float64 : DType::Float32; }
 // Whether images are read as they lie, with the channels last: few channels are read faster plane by plane.
-bool lies_last(const Tensor& x) { return (x.dtype == DType::Float32 || x.dtype == DType::Float64) && x.size(1) >= 8 && has_channels_last(x); }
+bool lies_last(const Tensor& x) { return width_of(x) == x.dtype && x.size(1) >= 8 && has_channels_last(x); }
 
 void infer(Call& c) {
   const Plan& p = c.hand_over(plan_of(c, 0));
@@ -319,7 +320,6 @@ void infer(Call& c) {
   if (lies_last(x)) c.output(shape, x.dtype, x.device, channels_last_strides(shape));
   else c.output(shape, x.dtype, x.device);
 }
-DType width_of(const Tensor& t) { return t.dtype == DType::Float64 ? DType::Float64 : DType::Float32; }
 TensorRef dense(const Tensor& t) { return contiguous(*to_dtype(t, width_of(t))); }
 // Where a result is computed: itself, or a wider tensor that is copied into it at the end.
 struct Result {

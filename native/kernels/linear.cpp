@@ -299,6 +299,12 @@ void cpu_dot(Call& c) {
     if (a.dtype == DType::Complex64) return dot_parts<complex64>(*x, *y, out, complex_dot<float>);
     return dot_parts<complex128>(*x, *y, out, complex_dot<double>);
   }
+  if (is_half(a.dtype)) {
+    TensorRef x = contiguous(*to_dtype(a, DType::Float32)), y = contiguous(*to_dtype(b, DType::Float32));
+    TensorRef sum = empty({}, DType::Float32);
+    dot_parts<float>(*x, *y, *sum, row_dot<float>);
+    return copy_into(out, *sum);
+  }
   if (a.contiguous() && b.contiguous() && category(a.dtype) == Category::Integer)
     return visit_size(a.itemsize(), [&]<class U>() {
       if constexpr (std::is_integral_v<U>) dot_parts<U>(a, b, out, integer_dot<U>);

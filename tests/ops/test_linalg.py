@@ -277,3 +277,32 @@ def test_long_sums_do_not_depend_on_threads(m, k, n, threads=(1, 2, 3)):
     assert all(flambeau.equal(found[0], x) for x in found)
     expected = 0.5 * array(c) + 2 * array(a).astype(float) @ array(b).astype(float)
     np.testing.assert_allclose(array(found[0]), expected, atol=1e-5 * k**0.5 * 4)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float16", "bfloat16", "float32", "complex64"])
+def test_dots_of_long_vectors(dtype):
+    for n in (0, 1, 5, 70_000):
+        x, y = (flambeau.arange(n).mul(k).remainder(7).sub(3).abs().to(getattr(flambeau, dtype)) for k in (3, 5))
+        exact = (x.to(flambeau.complex128) * y).sum() if x.is_complex() else (x.double() * y.double()).sum()
+        assert flambeau.equal(x.dot(y), exact.to(x.dtype) if x.is_floating_point() or x.is_complex()
+                              else exact.long().to(x.dtype))
+        wide = flambeau.stack([x, x], 1)[:, 0]
+        assert flambeau.equal(wide.dot(y), x.dot(y))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_products_of_every_layout(dtype):
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=(37, 29, 2)) @ [1, 1j] for _ in "ab")
+    x, y = (flambeau.from_numpy(z.astype(dtype)) for z in (a, b))
+    close = {"rtol": 0, "atol": TOLERANCE["complex64"] if dtype == "complex64" else 1e-12}
+    v, w = x[0], y[:, 0]
+    for found, expected in ((x @ y.t(), a @ b.T), (x.t() @ y, a.T @ b), (x.mH @ y, a.conj().T @ b), (x @ v, a @ a[0]),
+                            (x.t() @ w, a.T @ b[:, 0]), (w @ x, b[:, 0] @ a), (v @ x.t(), a[0] @ a.T),
+                            (x[::2] @ v, a[::2] @ a[0]), (x[:, ::2].t() @ w, a[:, ::2].T @ b[:, 0]),
+                            (flambeau.addmv(w, x, v, alpha=2j, beta=1 + 1j), (1 + 1j) * b[:, 0] + 2j * (a @ a[0])),
+                            (flambeau.addmm(y, x, x.t() @ y, alpha=1j, beta=2 - 1j),
+                             (2 - 1j) * b + 1j * (a @ (a.T @ b))),
+                            (flambeau.baddbmm(y[None], x[None], (x.t() @ y)[None], beta=0.5),
+                             (b / 2 + a @ (a.T @ b))[None])):
+        np.testing.assert_allclose(found.numpy() / 30, expected / 30, **close)

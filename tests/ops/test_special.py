@@ -241,3 +241,11 @@ def test_incomplete_gamma_of_floats_is_rounded_once(name, reference):
     expected = getattr(scipy_special, reference)(a.astype(float), x.astype(float))
     found = getattr(flambeau, name)(flambeau.from_numpy(a), flambeau.from_numpy(x)).numpy()
     assert (np.abs(found - expected) <= 0.51 * np.spacing(np.maximum(expected, 1e-37).astype(np.float32))).all()
+
+
+def test_hypot_of_doubles_of_all_sizes():
+    sizes = np.array([0, 5e-324, 1e-310, 1e-200, 1e-145, 1, 3, 1e150, 1e155, 1e300, 1.2e308, np.inf, np.nan])
+    a, b = (x.ravel().copy() for x in np.meshgrid(np.concatenate([sizes, -sizes]), sizes))
+    found = flambeau.hypot(flambeau.from_numpy(a), flambeau.from_numpy(b)).numpy()
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(found, np.hypot(a, b), rtol=2.3e-16, atol=0)

@@ -15,7 +15,8 @@ struct Range {
 };
 inline constexpr double kLarge = 0x1p500;
 inline constexpr Range kFinite{kLarge, kLarge, 0x1p-480},
-    kTurns{inf<double>, trig_limit<double> / 2, 0}, kExp{700, trig_limit<double> / 2, 0}, kHyperbolic{300, trig_limit<double> / 2, 0},
+    kTurns{inf<double>, trig_limit<double> / 2, 0}, kExp{700, trig_limit<double> / 2, 0},
+    kHyperbolic{300, trig_limit<double> / 2, 0},
     kTurned{trig_limit<double> / 2, 300, 0};
 
 inline constexpr int64_t kPart = 256;
@@ -202,7 +203,8 @@ template <class T> inline T pow_any(T x, T y) {
 }
 
 // x^y = e^(y log x); exponents that many programs use have their own loops.
-template <class T> __attribute__((flatten)) void pow_loop(char* const* p, const int64_t* s, int64_t n, const Scalar* k) {
+template <class T>
+__attribute__((flatten)) void pow_loop(char* const* p, const int64_t* s, int64_t n, const Scalar* k) {
   const T *x = reinterpret_cast<const T*>(p[1]), *y = reinterpret_cast<const T*>(p[2]);
   T* to = reinterpret_cast<T*>(p[0]);
   if (!s[2] && s[1]) {
@@ -239,7 +241,8 @@ template <class T> __attribute__((flatten)) void pow_loop(char* const* p, const 
 }
 
 // Two real operands: a length and an angle.
-template <class R> __attribute__((flatten)) void polar_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+template <class R>
+__attribute__((flatten)) void polar_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
   const R *length = reinterpret_cast<const R*>(p[1]), *angle = reinterpret_cast<const R*>(p[2]);
   std::complex<R>* to = reinterpret_cast<std::complex<R>*>(p[0]);
   Planes planes;

@@ -54,7 +54,13 @@ inline float hypot_(float a, float b) {
   double s = std::sqrt(double(a) * a + double(b) * b);
   return abs_(a) == inf<float> || abs_(b) == inf<float> ? inf<float> : float(s);
 }
-inline double hypot_(double a, double b) { return std::hypot(a, b); }
+inline double hypot_(double a, double b) {  // by powers of two, so that no square is beyond a double
+  const double x = abs_(a), y = abs_(b), high = x < y ? y : x, low = x < y ? x : y;
+  const double by = high > 0x1p500 ? 0x1p-600 : high < 0x1p-480 ? 0x1p600 : 1., back = 1 / by;
+  const double h = high * by, l = low * by;
+  const double value = std::sqrt(fma_(h, h, l * l)) * back;
+  return (x == inf<double>) | (y == inf<double>) ? inf<double> : (a != a) | (b != b) ? a + b : value;
+}
 
 // Exponentials whose results are normal numbers need neither bounds nor a second factor.
 template <class T> inline T times_power_of_two(T p, T n) {  // by the exponent's bits

@@ -52,6 +52,7 @@ class Capture:
         self.whole, self.planner, self.exact, self.fast, self.pure = whole, planner, exact, fast, pure
         self.record = record and planner is None
         self.calls = {}  # of pure functions: what is kept of their calls
+        self.promised = whole, planner, exact, fast, self.record
 
     def __call__(self, fn, args, kwargs, module=None):
         """`module`: whose forward `fn` is, where it is no module itself."""
@@ -60,9 +61,8 @@ class Capture:
         if self.pure:
             key = fn, getattr(fn if module is None else module, "training", None)
             calls = self.calls.get(key) or self.calls.setdefault(key, _C.pure_calls())
-            return _C.pure_call(calls, self.pure == "check", fn, args, kwargs, self.whole, self.planner, self.exact,
-                                self.fast, self.record)
-        return _C.graph_call(fn, args, kwargs, self.whole, self.planner, self.exact, self.fast, self.record)
+            return _C.pure_call(calls, self.pure == "check", fn, args, kwargs, *self.promised)
+        return _C.graph_call(fn, args, kwargs, *self.promised)
 
 
 def captured(fn, how):
