@@ -34,7 +34,7 @@ COLUMNS = ("state", "output", "input gradients", "parameter gradients", "buffers
 def ask(python, only="", dtypes="float32,float64", cache=None):
     """[(case, what PyTorch gave)] of the modules whose name `only` finds; `cache`: a folder that keeps those of all."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(cache or folder) / f"modules-{dtypes}.pickle"
+        path = Path(cache or folder) / f"modules-{dtypes}.answers"
         script = Path(__file__).with_name("module_cases.py")
         if not path.exists():
             subprocess.run([python, str(script), str(path), "" if cache else only, dtypes], check=True)

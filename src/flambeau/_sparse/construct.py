@@ -232,8 +232,8 @@ def _check_sorted(name, pointers, plain):
     if not falls.any():
         return
     batch, at = falls.nonzero().unbind(1)
-    begins = OPS["zeros"]((plain.shape[0], plain.shape[1] + 1), dtype=_C.bool)
-    rows = OPS["arange"](len(pointers)).unsqueeze(1).expand(pointers.shape)
+    begins = OPS["zeros"]((plain.shape[0], plain.shape[1] + 1), dtype=_C.bool, device=plain.device)
+    rows = OPS["arange"](len(pointers), device=pointers.device).unsqueeze(1).expand(pointers.shape)
     begins[rows.reshape(-1), pointers.long().reshape(-1)] = True
     if not begins[batch, at + 1].all():
         raise RuntimeError(f"{name}: plain indices must rise within each row (or column)")
@@ -315,24 +315,26 @@ def zeros_in(x, layout, dtype):
     pattern, b = x._pattern, x._pattern.batch_dim
     dense = pattern.size[b + 2:]
     if layout is COO:
-        return wrap(Pattern(COO, OPS["zeros"]((b + 2, 0), dtype=_C.int64), pattern.size),
-                    OPS["zeros"]((0, *dense), dtype=dtype))
+        return wrap(Pattern(COO, OPS["zeros"]((b + 2, 0), dtype=_C.int64, device=pattern.indices.device), pattern.size),
+                    OPS["zeros"]((0, *dense), dtype=dtype, device=pattern.indices.device))
     if (layout in BLOCKED) != (pattern.layout in BLOCKED):
         raise RuntimeError(f"zeros_like: no block size is known for layout {_LAYOUTS[layout]} from a tensor of layout "
                            f"{_LAYOUTS[pattern.layout]}; make it from indices")
     block = pattern.blocksize
     lines = pattern.size[b] // block[0] if layout in BY_ROW else pattern.size[b + 1] // block[1]
     batch, inner = pattern.size[:b], block if layout in BLOCKED else ()
-    found = Pattern(layout, OPS["zeros"]((*batch, lines + 1), dtype=pattern.indices.dtype), pattern.size,
-                    plain=OPS["zeros"]((*batch, 0), dtype=pattern.indices.dtype), blocksize=block)
-    return wrap(found, OPS["zeros"]((*batch, 0, *inner, *dense), dtype=dtype))
+    like = pattern.indices
+    found = Pattern(layout, like.new_zeros((*batch, lines + 1)), pattern.size, plain=like.new_zeros((*batch, 0)),
+                    blocksize=block)
+    return wrap(found, OPS["zeros"]((*batch, 0, *inner, *dense), dtype=dtype, device=pattern.indices.device))
 
 
 def gathered(g, dim, index, shape):
     """The gradient of what gather has taken: `g` at the places that `index` names along `dim`."""
     if not shape:
-        return make(Pattern(COO, OPS["zeros"]((0, g.numel()), dtype=_C.int64), (), coalesced=False), g.reshape(-1))
-    rows = list(OPS["ones_like"](index).nonzero().unbind(1)) if index.dim() else [OPS["zeros"](1, dtype=_C.int64)]
+        return make(Pattern(COO, index.new_zeros((0, g.numel()), dtype=_C.int64), (), coalesced=False), g.reshape(-1))
+    rows = list(OPS["ones_like"](index).nonzero().unbind(1)) if index.dim() else \
+        [index.new_zeros(1, dtype=_C.int64)]
     rows[dim] = index.reshape(-1).long()
     return make(Pattern(COO, OPS["stack"](rows), shape, coalesced=False), g.reshape(-1))
 
@@ -341,12 +343,13 @@ def empty(size, layout, dtype=None, device=None, requires_grad=False):
     """A sparse tensor of a layout without values."""
     values = OPS["empty"](0, dtype=dtype, device=device)
     if layout is COO:
-        return _finished(wrap(Pattern(COO, OPS["zeros"]((len(size), 0), dtype=_C.int64), size), values), requires_grad)
+        indices = OPS["zeros"]((len(size), 0), dtype=_C.int64, device=values.device)
+        return _finished(wrap(Pattern(COO, indices, size), values), requires_grad)
     if layout in BLOCKED or len(size) < 2:
         raise RuntimeError(f"empty: a tensor of layout {_LAYOUTS.get(layout, layout)} without values needs "
                            f"{'a block size: make it from indices' if layout in BLOCKED else 'two dimensions'}")
     batch = size[:-2]
     lines = size[-2] if layout is CSR else size[-1]
-    pattern = Pattern(layout, OPS["zeros"]((*batch, lines + 1), dtype=_C.int64), size,
-                      plain=OPS["zeros"]((*batch, 0), dtype=_C.int64))
+    pattern = Pattern(layout, OPS["zeros"]((*batch, lines + 1), dtype=_C.int64, device=values.device), size,
+                      plain=OPS["zeros"]((*batch, 0), dtype=_C.int64, device=values.device))
     return _finished(wrap(pattern, values.reshape(*batch, 0) if batch else values), requires_grad)

@@ -51,7 +51,7 @@ def _coo_of_dense(x, sparse_dim):
     if sparse_dim < x.dim():
         nonzero = nonzero.flatten(sparse_dim).any(-1)
     indices = nonzero.nonzero().t().contiguous() if sparse_dim else \
-        OPS["zeros"]((0, int(nonzero.item())), dtype=_C.int64)
+        OPS["zeros"]((0, int(nonzero.item())), dtype=_C.int64, device=x.device)
     pattern = Pattern(COO, indices, x.shape)
     return make(pattern, at_places(x, pattern) if sparse_dim else x.reshape(1)[:indices.shape[1]])
 
@@ -62,7 +62,7 @@ def _coo_of_compressed(pattern, values):
     inner = values.shape[b + 1:]
     values = values.reshape(-1, *inner)
     if pattern.layout in BLOCKED:
-        ones = OPS["arange"](high * wide)
+        ones = OPS["arange"](high * wide, device=values.device)
         row = (row.unsqueeze(1) * high + ones // wide).reshape(-1)
         column = (column.unsqueeze(1) * wide + ones % wide).reshape(-1)
         batch = batch.unsqueeze(1).expand(-1, high * wide).reshape(-1)
@@ -106,8 +106,8 @@ def _check_blocks(name, block, size):
 
 def pointers(index, count):
     """Row pointers of sorted rows."""
-    lengths = OPS["bincount"](index, minlength=count) if count else OPS["zeros"](0, dtype=_C.int64)
-    return OPS["cat"]([OPS["zeros"](1, dtype=_C.int64), lengths.cumsum(0)])
+    lengths = OPS["bincount"](index, minlength=count) if count else OPS["zeros"](0, dtype=_C.int64, device=index.device)
+    return OPS["cat"]([OPS["zeros"](1, dtype=_C.int64, device=index.device), lengths.cumsum(0)])
 
 
 def _compressed_of_coo(x, layout, block):
@@ -132,7 +132,7 @@ def _compressed_of_coo(x, layout, block):
 
 
 def _compressed_of_dense(x, layout, block, b):
-    shape = Pattern(layout, OPS["zeros"]((*x.shape[:b], 1)), x.shape, blocksize=block)
+    shape = Pattern(layout, OPS["zeros"]((*x.shape[:b], 1), device=x.device), x.shape, blocksize=block)
     cut = blocks(x, shape)
     nonzero = cut.detach() != 0
     if nonzero.dim() > 3:
@@ -140,14 +140,14 @@ def _compressed_of_dense(x, layout, block, b):
     by_row = layout in BY_ROW
     batch, major, minor = (nonzero if by_row else nonzero.transpose(1, 2)).nonzero().unbind(1)
     batches, count = nonzero.shape[0], nonzero.shape[1 if by_row else 2]
-    each = OPS["bincount"](batch, minlength=batches) if batches else OPS["zeros"](0, dtype=_C.int64)
+    each = OPS["bincount"](batch, minlength=batches) if batches else batch.new_zeros(0)
     if batches and (each != each[0]).any():
         raise RuntimeError(f"to_{NAMES[layout]}: every matrix of the batch must have equally many "
                            f"{'blocks' if layout in BLOCKED else 'values'}, and they have {shown(each.tolist())}")
     per = int(each[0]) if batches else 0
     lengths = OPS["bincount"](batch * count + major, minlength=batches * count).reshape(batches, count) \
-        if batches * count else OPS["zeros"]((batches, count), dtype=_C.int64)
-    starts = OPS["cat"]([OPS["zeros"]((batches, 1), dtype=_C.int64), lengths.cumsum(1)], 1)
+        if batches * count else OPS["zeros"]((batches, count), dtype=_C.int64, device=nonzero.device)
+    starts = OPS["cat"]([OPS["zeros"]((batches, 1), dtype=_C.int64, device=nonzero.device), lengths.cumsum(1)], 1)
     pattern = Pattern(layout, starts.reshape(*x.shape[:b], count + 1), x.shape,
                       plain=minor.reshape(*x.shape[:b], per), blocksize=block)
     row, column = (major, minor) if by_row else (minor, major)

@@ -29,8 +29,13 @@ def _clone(self, *, memory_format=None):
 
 @rule("_to_copy")
 def _to_copy(self, *, dtype=None, device=None):
-    _check_options("to", self, device)
-    return make(self._pattern, OPS["_to_copy"](values_of(self), dtype=dtype))
+    pattern, device = self._pattern, self.device if device is None else _C.device(device)
+    if device.type == "meta":
+        refuse("to", (self,), why=" on device meta")
+    if device != self.device:
+        plain = None if pattern.plain is None else pattern.plain.to(device)
+        pattern = pattern.changed(indices=pattern.indices.to(device), plain=plain)
+    return make(pattern, OPS["_to_copy"](values_of(self), dtype=dtype, device=device))
 
 
 @rule("contiguous")
@@ -52,8 +57,8 @@ def _copy(self, src, non_blocking=False):
         raise RuntimeError("copy_: between a dense and a sparse tensor: use to_dense() or to_sparse() first")
     if self.shape != src.shape:
         raise RuntimeError(f"copy_: expected shape {list(self.shape)}, got {list(src.shape)}")
-    return replace(self, _clone(src.to(self.dtype) if src.layout is self.layout else
-                                converted(src.to(self.dtype), self._pattern)))
+    src = src.to(self.device, self.dtype)
+    return replace(self, _clone(src if src.layout is self.layout else converted(src, self._pattern)))
 
 
 @rule("zero_")
@@ -68,9 +73,9 @@ def _zeros_like(self, *, dtype=None, layout=None, device=None, requires_grad=Fal
     _check_options("zeros_like", self, device, pin_memory, memory_format)
     pattern, dtype = self._pattern, dtype or self.dtype
     if layout is _C.strided:
-        return OPS["zeros"](self.shape, dtype=dtype, requires_grad=requires_grad)
+        return OPS["zeros"](self.shape, dtype=dtype, requires_grad=requires_grad, device=self.device)
     if layout not in (None, self.layout):
-        x = empty(self.shape, layout, dtype) if self.layout is COO else zeros_in(self, layout, dtype)
+        x = empty(self.shape, layout, dtype, self.device) if self.layout is COO else zeros_in(self, layout, dtype)
         return x.requires_grad_() if requires_grad else x
     shape = (0, *self._held.shape[1:]) if self.layout is COO else (
         *self._held.shape[:pattern.batch_dim], 0, *self._held.shape[pattern.batch_dim + 1:])
@@ -78,7 +83,7 @@ def _zeros_like(self, *, dtype=None, layout=None, device=None, requires_grad=Fal
         found = pattern.changed(indices=pattern.indices[:, :0], coalesced=True)
     else:
         found = pattern.changed(indices=OPS["zeros_like"](pattern.indices), plain=pattern.plain[..., :0])
-    x = wrap(found, OPS["zeros"](shape, dtype=dtype))
+    x = wrap(found, OPS["zeros"](shape, dtype=dtype, device=self.device))
     return x.requires_grad_() if requires_grad else x
 
 

@@ -65,21 +65,21 @@ def _by_place(name, pattern, values, dims, keepdim):
     if kept:
         rows, index = OPS["unique"](keys(Pattern(COO, pattern.indices[kept], sizes)), return_inverse=True)
     else:
-        rows = OPS["zeros"](min(len(values), 1), dtype=_C.int64)
-        index = OPS["zeros"](len(values), dtype=_C.int64)
+        rows = OPS["zeros"](min(len(values), 1), dtype=_C.int64, device=values.device)
+        index = OPS["zeros"](len(values), dtype=_C.int64, device=values.device)
     kind = _REDUCED[name]
     if kind == "sum":
         total = summed(values, index, len(rows))
     else:
-        start = OPS["zeros"](len(rows), dtype=values.dtype)
+        start = OPS["zeros"](len(rows), dtype=values.dtype, device=values.device)
         total = start.scatter_reduce(0, index, values, kind, include_self=False)
     if name == "mean":
         total = total / summed(OPS["ones_like"](index), index, len(rows)).to(total.dtype)
     indices, size = places(rows, sizes), sizes
     if not kept:
-        indices = OPS["zeros"]((0, len(rows)), dtype=_C.int64)
+        indices = OPS["zeros"]((0, len(rows)), dtype=_C.int64, device=values.device)
     if keepdim:
         size = [1 if d in dims else s for d, s in enumerate(pattern.size)]
-        zero = OPS["zeros"](len(rows), dtype=_C.int64)
+        zero = OPS["zeros"](len(rows), dtype=_C.int64, device=values.device)
         indices = OPS["stack"]([zero if d in dims else indices[kept.index(d)] for d in range(len(size))])
     return make(Pattern(COO, indices, size), total)

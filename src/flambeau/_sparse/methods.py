@@ -153,8 +153,8 @@ def _resized(self, size, sparse_dim, dense_dim, clear):
                            f"{list(size)}")
     held, pattern = self._held, self._pattern
     if clear or not pattern.count:
-        indices = OPS["zeros"]((sparse_dim, 0), dtype=_C.int64)
-        held = OPS["zeros"]((0, *size[sparse_dim:]), dtype=self.dtype)
+        indices = OPS["zeros"]((sparse_dim, 0), dtype=_C.int64, device=self.device)
+        held = OPS["zeros"]((0, *size[sparse_dim:]), dtype=self.dtype, device=self.device)
     else:
         if (sparse_dim, tuple(size[sparse_dim:])) != (pattern.sparse_dim, tuple(self.shape[sparse_dim:])) or any(
                 new < old for new, old in zip(size, self.shape, strict=True)):

@@ -47,8 +47,9 @@ def _times_sparse(a, b):
     x, (row, column, values) = coalesced(to_coo(a)), rows_of(b)
     lengths = (row[1:] - row[:-1]).long()
     own = lengths[x._pattern.indices[1]]
-    which = OPS["repeat_interleave"](OPS["arange"](len(own)), own)
-    at = OPS["arange"](len(which)) - (own.cumsum(0) - own)[which] + row.long()[x._pattern.indices[1]][which]
+    which = OPS["repeat_interleave"](OPS["arange"](len(own), device=own.device), own)
+    at = OPS["arange"](len(which), device=own.device) - (own.cumsum(0) - own)[which] + \
+        row.long()[x._pattern.indices[1]][which]
     indices = OPS["stack"]([x._pattern.indices[0][which], column.long()[at]])
     products = values_of(x).index_select(0, which) * values.index_select(0, at)
     found = make(Pattern(COO, indices, (a.shape[0], b.shape[1]), coalesced=False), products)
@@ -142,7 +143,7 @@ def sparse_mm(mat1, mat2, reduce=None):
         raise ValueError(f"sparse.mm: reduce must be sum, mean, amax or amin, got {reduce}")
     _check("sparse.mm", mat1, mat2)
     row, column, values = rows_of(mat1)
-    which = OPS["repeat_interleave"](OPS["arange"](mat1.shape[0]), (row[1:] - row[:-1]).long())
+    which = OPS["repeat_interleave"](OPS["arange"](mat1.shape[0], device=row.device), (row[1:] - row[:-1]).long())
     terms = values.unsqueeze(1) * mat2.index_select(0, column.long())
     start = mat2.new_zeros(mat1.shape[0], mat2.shape[1])
     return start.scatter_reduce(0, which.unsqueeze(1).expand(terms.shape), terms, reduce, include_self=False)
@@ -197,7 +198,7 @@ def hspmm(mat1, mat2, *, out=None):
 def smm(input, mat):
     """A COO matrix times a dense one, as a COO matrix."""
     x = hspmm(input, mat)
-    rows, columns = x._pattern.indices[0], OPS["arange"](mat.shape[1])
+    rows, columns = x._pattern.indices[0], OPS["arange"](mat.shape[1], device=mat.device)
     indices = OPS["stack"]([rows.repeat_interleave(len(columns)), columns.repeat(len(rows))])
     return make(Pattern(COO, indices, x.shape), values_of(x).reshape(-1))
 
@@ -228,7 +229,7 @@ def spdiags(diagonals, offsets, shape, layout=None):
                            f"{list(diagonals.shape)} and {list(offsets.shape)}")
     if len(OPS["unique"](offsets)) != len(offsets):
         raise RuntimeError(f"sparse.spdiags: an offset comes twice in {offsets.tolist()}")
-    column = OPS["arange"](diagonals.shape[1]).expand(diagonals.shape)
+    column = OPS["arange"](diagonals.shape[1], device=diagonals.device).expand(diagonals.shape)
     row = column - offsets.unsqueeze(1)
     inside = (row >= 0) & (row < shape[0]) & (column < shape[1])
     indices = OPS["stack"]([row[inside], column[inside]])

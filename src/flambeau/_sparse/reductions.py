@@ -98,7 +98,7 @@ def _any(self, dim=None, keepdim=False):
 
 def per_place(values, found, count):
     """The largest value at each place, for softmax."""
-    start = OPS["full"]((count, *values.shape[1:]), -float("inf"), dtype=values.dtype)
+    start = OPS["full"]((count, *values.shape[1:]), -float("inf"), dtype=values.dtype, device=values.device)
     index = found.reshape(-1, *([1] * (values.dim() - 1))).expand(values.shape)
     return start.scatter_reduce(0, index, values, "amax")
 
@@ -109,7 +109,7 @@ def grouped(x, dim):
     others = [d for d in range(pattern.sparse_dim) if d != dim]
     rest = pattern.changed(indices=pattern.indices[others], size=[pattern.size[d] for d in others])
     if not others:
-        return OPS["zeros"](pattern.count, dtype=_C.int64), 1
+        return OPS["zeros"](pattern.count, dtype=_C.int64, device=pattern.indices.device), 1
     found, which = OPS["unique"](keys(rest), return_inverse=True)
     return which, len(found)
 

@@ -78,7 +78,7 @@ def _unsqueeze(self, dim):
     size = [*pattern.size[:dim], 1, *pattern.size[dim:]]
     if dim > n:
         return make(pattern.changed(size=size), values_of(self).unsqueeze(dim - n + 1))
-    zeros = OPS["zeros"]((1, pattern.count), dtype=_C.int64)
+    zeros = OPS["zeros"]((1, pattern.count), dtype=_C.int64, device=pattern.indices.device)
     indices = OPS["cat"]([pattern.indices[:dim], zeros, pattern.indices[dim:]])
     return make(pattern.changed(indices=indices, size=size), values_of(self))
 
@@ -163,8 +163,8 @@ def _index_select(self, dim, index):
     row = pattern.indices[dim].contiguous()
     first = OPS["searchsorted"](sorted_index, row)
     count = OPS["searchsorted"](sorted_index, row, right=True) - first
-    which = OPS["repeat_interleave"](OPS["arange"](len(row)), count)
-    at = OPS["arange"](len(which)) - (count.cumsum(0) - count)[which] + first[which]
+    which = OPS["repeat_interleave"](OPS["arange"](len(row), device=row.device), count)
+    at = OPS["arange"](len(which), device=row.device) - (count.cumsum(0) - count)[which] + first[which]
     rows = pattern.indices.index_select(1, which)
     indices = OPS["cat"]([rows[:dim], order[at].unsqueeze(0), rows[dim + 1:]])
     found = pattern.changed(indices=indices, size=size, coalesced=False)
@@ -220,7 +220,7 @@ def _part(x, dim, k):
         start, stop, step = k.indices(x.shape[dim])
         if step == 1:
             return x if (start, stop) == (0, x.shape[dim]) else _narrow(x, dim, start, max(stop - start, 0))
-        return _index_select(x, dim, OPS["arange"](start, stop, step))
+        return _index_select(x, dim, OPS["arange"](start, stop, step, device=x.device))
     if isinstance(k, (list, Tensor)):
         k = k if isinstance(k, Tensor) else _C.array(k, None, True)
         if k.dtype is _C.bool:

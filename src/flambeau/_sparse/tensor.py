@@ -91,7 +91,7 @@ def keys(pattern):
     """One number for each place of a COO pattern: its position among the places in row-major order."""
     if pattern.indices.shape[0] == 1:
         return pattern.indices[0]
-    found = OPS["zeros"](pattern.count, dtype=_C.int64)
+    found = OPS["zeros"](pattern.count, dtype=_C.int64, device=pattern.indices.device)
     for row, size in zip(pattern.indices.unbind(0), pattern.size, strict=False):
         found = found * size + row
     return found
@@ -103,7 +103,7 @@ def places(found, sizes):
     for size in reversed(sizes):
         rows.append(found % max(size, 1))
         found = found // max(size, 1)
-    return OPS["stack"](rows[::-1]) if rows else OPS["zeros"]((0, len(found)), dtype=_C.int64)
+    return OPS["stack"](rows[::-1]) if rows else OPS["zeros"]((0, len(found)), dtype=_C.int64, device=found.device)
 
 
 def summed(values, index, count):
@@ -135,11 +135,11 @@ def look_up(x, pattern):
     values, wanted = values_of(x), keys(pattern)
     if not len(values):
         shape = (len(wanted), *values.shape[1:])
-        nothing = OPS["zeros"](shape, dtype=values.dtype) + values.sum(0, dtype=values.dtype)
-        return nothing, OPS["zeros"](len(wanted), dtype=_C.bool)
+        nothing = OPS["zeros"](shape, dtype=values.dtype, device=values.device) + values.sum(0, dtype=values.dtype)
+        return nothing, OPS["zeros"](len(wanted), dtype=_C.bool, device=values.device)
     have = keys(x._pattern)
     if pattern.sparse_dim == 0:
-        return values.expand(len(wanted), *values.shape[1:]), OPS["ones"](len(wanted), dtype=_C.bool)
+        return values.expand(len(wanted), *values.shape[1:]), wanted.new_ones(len(wanted), dtype=_C.bool)
     at = OPS["searchsorted"](have.contiguous(), wanted.contiguous()).clamp(max=len(have) - 1)
     hit = have[at] == wanted
     found = values.index_select(0, at)
@@ -181,10 +181,10 @@ def block_places(pattern):
     """(batch, row, column) of every value of a compressed pattern, in units of blocks, batches flattened."""
     pointers = pattern.indices.reshape(-1, pattern.indices.shape[-1]).long()
     plain = pattern.plain.reshape(-1, pattern.count).long() if pattern.count else \
-        OPS["zeros"]((len(pointers), 0), dtype=_C.int64)
+        OPS["zeros"]((len(pointers), 0), dtype=_C.int64, device=pointers.device)
     lengths = (pointers[:, 1:] - pointers[:, :-1]).reshape(-1)
     rows = pointers.shape[1] - 1
-    which = OPS["repeat_interleave"](OPS["arange"](len(lengths)), lengths)
+    which = OPS["repeat_interleave"](OPS["arange"](len(lengths), device=pointers.device), lengths)
     batch = which // max(rows, 1)
     compressed = which - batch * rows
     if pattern.layout in BY_ROW:

@@ -49,7 +49,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     target_lengths = _lengths("target_lengths", target_lengths, batch, None)
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss: blank={blank} is not one of the {classes} classes, 0 to {classes - 1}")
-    labels, starts = _labels(targets, target_lengths, single, classes)
+    labels, starts = _labels(targets.to(log_probs.device), target_lengths, single, classes)
 
     wide = log_probs if log_probs.dtype in (_C.float32, _C.float64) else log_probs.float()
     loss = _ctc_loss(wide, labels, starts, input_lengths, target_lengths, blank, zero_infinity)[0]

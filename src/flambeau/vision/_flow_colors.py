@@ -37,7 +37,7 @@ def flow_to_image(flow):
     longest = (batch ** 2).sum(1).sqrt().max()
     x, y = (batch / (longest + flambeau.finfo(flambeau.float32).eps)).unbind(1)
     length = (x ** 2 + y ** 2).sqrt()
-    wheel = _wheel()
+    wheel = _wheel().to(flow.device)
     place = (flambeau.atan2(-y, -x) / flambeau.pi + 1) / 2 * (len(wheel) - 1)
     low = place.floor().long()
     high = (low + 1) % len(wheel)

@@ -18,7 +18,7 @@ def pillow(name):
 
 def pil_image(pixels):
     """The picture of bytes [c, h, w] with 1, 3 or 4 channels."""
-    array = pixels.permute(1, 2, 0).contiguous().numpy()
+    array = pixels.permute(1, 2, 0).contiguous().cpu().numpy()
     return pillow("Image").fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
 
 

@@ -24,12 +24,28 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args, **kwargs):
-        """The same sequences with `data` in another dtype or on another device."""
-        return self._replace(data=self.data.to(*args, **kwargs))
+        """The same sequences with `data` in another dtype or on another device; their order goes with it."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        order = (None if t is None else t.to(data.device) for t in (self.sorted_indices, self.unsorted_indices))
+        return type(self)(data, self.batch_sizes, *order)
+
+    def cuda(self, device=None, **options):
+        return self.to("cuda" if device is None else device, **options)
+
+    def cpu(self, **options):
+        return self.to("cpu", **options)
 
     @property
     def is_cuda(self):
         return self.data.device.type == "cuda"
+
+
+for _name in ("double", "float", "half", "long", "int", "short", "char", "byte"):
+    def _converted(self, _name=_name):
+        return self.to(getattr(self.data, _name)().dtype)
+    setattr(PackedSequence, _name, _converted)
 
 
 def invert_permutation(permutation):
@@ -72,7 +88,7 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
 
     With `enforce_sorted` the lengths must not rise; without, the sequences are sorted and put back in order later.
     """
-    lengths = as_tensor(lengths).to(int64)
+    lengths = as_tensor(lengths, device="cpu").to(int64)
     batch = input.shape[not batch_first] if input.ndim > 1 else 0
     if lengths.ndim != 1 or len(lengths) != batch:
         raise RuntimeError(
@@ -82,7 +98,8 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     order = None
     if not enforce_sorted:
         order = argsort(lengths, descending=True, stable=True)
-        input, lengths = input.index_select(0 if batch_first else 1, order), lengths[order]
+        lengths, order = lengths[order], order.to(input.device)
+        input = input.index_select(0 if batch_first else 1, order)
     sizes = lengths.tolist()
     if not sizes or min(sizes) <= 0:
         raise RuntimeError(
@@ -96,7 +113,7 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     if sizes[0] > steps:
         raise RuntimeError(f"pack_padded_sequence: a length of {sizes[0]}, but the input has {steps} steps")
     counts = _turned(sizes)
-    return PackedSequence(pack_rows(input, counts, batch_first), as_tensor(counts), order)
+    return PackedSequence(pack_rows(input, counts, batch_first), as_tensor(counts, device="cpu"), order)
 
 
 def _turned(sizes):
@@ -117,7 +134,7 @@ def pack_sequence(sequences, enforce_sorted=True):
     >>> packed.data, packed.batch_sizes
     (tensor([1, 4, 2, 3]), tensor([2, 1, 1]))
     """
-    lengths = as_tensor([len(s) for s in sequences])
+    lengths = as_tensor([len(s) for s in sequences], device="cpu")
     return pack_padded_sequence(pad_sequence(sequences, True), lengths, True, enforce_sorted)
 
 
@@ -128,10 +145,10 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
         raise ValueError(
             f"pad_packed_sequence: total_length={shown(total_length)} is below the longest sequence, {len(counts)}"
         )
-    order, lengths = sequence.unsorted_indices, as_tensor(_turned(counts))
+    order, lengths = sequence.unsorted_indices, as_tensor(_turned(counts), device="cpu")
     padded = pad_rows(sequence.data, counts, counts[0], batch_first, padding_value, total_length or len(counts))
     if order is not None:
-        padded, lengths = padded.index_select(0 if batch_first else 1, order), lengths[order]
+        padded, lengths = padded.index_select(0 if batch_first else 1, order), lengths[order.cpu()]
     return padded, lengths
 
 

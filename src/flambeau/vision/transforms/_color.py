@@ -7,7 +7,7 @@ of a whole number.
 
 from numbers import Number
 
-from ... import cat, exp, float32, float64, int16, int64, linspace, ones, outer, randn_like, stack, tensor, uint8
+from ... import cat, exp, float32, float64, int16, int64, linspace, ones, outer, randn_like, stack, uint8
 from ..._shown import shown
 from ...nn import functional as nn
 from ._geometry import to_dtype
@@ -234,7 +234,7 @@ def gaussian_blur(image, kernel_size, sigma, v2=False):
 def _filtered(planes, kernel):
     """[n, 1, h, w] with one kernel; as channels of one picture, as a convolution per channel sees them."""
     n = planes.shape[0]
-    weight = kernel.expand(n, 1, *kernel.shape)
+    weight = kernel.to(planes.device).expand(n, 1, *kernel.shape)
     return nn.conv2d(planes.transpose(0, 1), weight, groups=n).transpose(0, 1)
 
 
@@ -275,7 +275,7 @@ def normalize(image, mean, std, inplace):
     if image.dim() < 3:
         raise ValueError(f"normalize: the picture has the dimensions [..., channels, height, width], "
                          f"got shape {list(image.shape)}")
-    mean, std = (tensor(list(v) if not isinstance(v, Number) else [v], dtype=image.dtype) for v in (mean, std))
+    mean, std = (image.new_tensor(list(v) if not isinstance(v, Number) else [v]) for v in (mean, std))
     if (std == 0).any():
         raise ValueError(f"normalize: std has a zero in {image.dtype}: {shown(std.tolist())}")
     mean, std = mean.view(-1, 1, 1), std.view(-1, 1, 1)

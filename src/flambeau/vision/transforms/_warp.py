@@ -2,7 +2,7 @@
 
 import math
 
-from ... import cat, empty, float32, float64, linalg, linspace, ones, stack, tensor
+from ... import cat, empty, float32, float64, linalg, linspace, stack, tensor
 from ..._shown import shown
 from ...nn import functional as nn
 from ._kinds import InterpolationMode
@@ -119,7 +119,7 @@ def sample(image, grid, mode, fill):
     values = image.reshape(-1, *shape[-3:]) if image.dim() > 3 else image.reshape(1, -1, *shape[-2:])
     dtype = values.dtype
     values = values if dtype in (float32, float64) else values.to(float32)
-    values = _looked_up(values, grid.to(values.dtype), mode.value, _color(fill, values))
+    values = _looked_up(values, grid.to(values.device, values.dtype), mode.value, _color(fill, values))
     if not image.is_floating_point():
         values = values.round_()
     return values.to(dtype).reshape(*shape[:-2], *values.shape[-2:])
@@ -139,7 +139,7 @@ def _looked_up(values, grid, mode, color):
     grid = grid.expand(values.shape[0], *grid.shape[1:])
     if color is None:
         return nn.grid_sample(values, grid, mode=mode, padding_mode="zeros", align_corners=False)
-    seen = ones(values.shape[0], 1, *values.shape[2:], dtype=values.dtype)
+    seen = values.new_ones(values.shape[0], 1, *values.shape[2:])
     both = nn.grid_sample(cat([values, seen], 1), grid, mode=mode, padding_mode="zeros", align_corners=False)
     found, seen = both[:, :-1], both[:, -1:]
     if mode == "nearest":

@@ -199,7 +199,7 @@ def elastic_transform(img, displacement, interpolation=InterpolationMode.BILINEA
         raise ValueError(f"elastic_transform: displacement must have the shape {[1, *size_of(img), 2]}, "
                          f"got {list(displacement.shape)}")
     return _as_tensor(img, lambda values: _warp.sample(
-        values, _warp.identity_grid(size_of(values)).to(displacement.dtype) + displacement, mode, fill))
+        values, _warp.identity_grid(size_of(values)).to(displacement) + displacement, mode, fill))
 
 
 def _as_tensor(img, change):

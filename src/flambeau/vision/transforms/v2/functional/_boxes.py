@@ -113,7 +113,7 @@ def clamped(boxes, format, canvas_size, mode):
     if is_rotated_bounding_format(format):
         return _inside(boxes, format, canvas_size, mode)
     straight = converted(boxes, format, _XYXY)
-    limits = tensor([canvas_size[1], canvas_size[0]] * 2, dtype=straight.dtype)
+    limits = straight.new_tensor([canvas_size[1], canvas_size[0]] * 2)
     return converted(straight.clamp(min=0).minimum(limits), _XYXY, format)
 
 
@@ -126,7 +126,7 @@ def _inside(boxes, format, canvas_size, mode):
     values = converted(boxes if boxes.is_floating_point() else boxes.float(), format, _F.XYXYXYXY).double()
     corners = values.reshape(-1, 4, 2)
     height, width = canvas_size
-    edge = tensor([[0.0, 0.0], [width, 0.0], [width, height], [0.0, height]], dtype=corners.dtype).expand_as(corners)
+    edge = corners.new_tensor([[0.0, 0.0], [width, 0.0], [width, height], [0.0, height]]).expand_as(corners)
     points, there = shown_points(corners, edge)
     origin = corners[:, :1]
     axes = stack([corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]], 1)
@@ -142,9 +142,9 @@ def _inside(boxes, format, canvas_size, mode):
         low, high = _drawn_in(origin[:, 0], axes, low, high, (width, height))
     ends = stack([low, stack([high[:, 0], low[:, 1]], -1), high, stack([low[:, 0], high[:, 1]], -1)], 1)
     found = origin + ends @ axes
-    nowhere = tensor([0.0, float(height)], dtype=found.dtype)
+    nowhere = found.new_tensor([0.0, float(height)])
     found = found.where(there.any(1)[:, None, None], nowhere)
-    limits = tensor([width, height], dtype=corners.dtype)
+    limits = corners.new_tensor([width, height])
     changed = ((corners < -1e-4) | (corners > limits + 1e-4)).any((1, 2))  # what lies on the canvas keeps its numbers
     back = converted(found.reshape(-1, 8).to(values.dtype), _F.XYXYXYXY, format).reshape(boxes.shape).to(boxes.dtype)
     return back.where(changed.view(boxes.shape[:-1])[..., None], boxes)
@@ -162,8 +162,8 @@ def _drawn_in(origin, axes, low, high, canvas):
             at = origin[:, axis] + (ends * axes[:, :, axis]).sum(-1)
             over = (at - limit).clamp(min=0) + at.clamp(max=0)
             step = over[:, None] / 2 / axes[:, :, axis].where(axes[:, :, axis].abs() > 1e-9, inf)
-            low = low - step * tensor([1.0 - first, 1.0 - second], dtype=low.dtype)
-            high = high - step * tensor([float(first), float(second)], dtype=low.dtype)
+            low = low - step * low.new_tensor([1.0 - first, 1.0 - second])
+            high = high - step * low.new_tensor([float(first), float(second)])
     return low, high
 
 
@@ -188,7 +188,7 @@ def _rectangle(corners):
     along = along / along.norm(dim=-1, keepdim=True).clamp(min=1e-12)
     axes = stack([along, stack([-along[:, 1], along[:, 0]], -1)], 1)
     size = (axes @ stack([first, last], -1)).abs().sum(-1)
-    signs = tensor([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]], dtype=corners.dtype)
+    signs = corners.new_tensor([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
     return (corners[:, :1] + corners[:, 2:3]) / 2 + (signs * size[:, None]) @ axes
 
 
@@ -237,7 +237,7 @@ def _flipped(boxes, format, length, axis):
 def resize_bounding_boxes(bounding_boxes, canvas_size, size, max_size=None, format=_XYXY, clamping_mode="soft"):
     """(boxes of the resized picture, its size)."""
     new = resized(canvas_size, size, max_size)
-    ratio = tensor([new[1] / canvas_size[1], new[0] / canvas_size[0]] * 2)
+    ratio = tensor([new[1] / canvas_size[1], new[0] / canvas_size[0]] * 2, device=bounding_boxes.device)
     if is_rotated_bounding_format(format):
         return _moved(bounding_boxes, format, new, clamping_mode, lambda points: points * ratio[:2]), new
     return clamped(bounding_boxes.mul(ratio), format, new, clamping_mode).to(bounding_boxes.dtype), new
@@ -260,7 +260,7 @@ def pad_bounding_boxes(bounding_boxes, format, canvas_size, padding, padding_mod
 def _shifted(boxes, format, across, down, size, mode):
     numbers = boxes.shape[-1]
     by = [across, down] * (numbers // 2) if format in (_XYXY, _F.XYXYXYXY) else [across, down] + [0] * (numbers - 2)
-    return clamped(boxes + tensor(by, dtype=boxes.dtype), format, size, mode), size
+    return clamped(boxes + boxes.new_tensor(by), format, size, mode), size
 
 
 def center_crop_bounding_boxes(bounding_boxes, format, canvas_size, output_size, clamping_mode="soft"):

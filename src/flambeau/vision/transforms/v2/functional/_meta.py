@@ -116,7 +116,7 @@ def uniform_temporal_subsample(inpt, num_samples):
 def uniform_temporal_subsample_video(video, num_samples):
     """Frames of a tensor [..., frames, channels, height, width]."""
     last = video.shape[-4] - 1
-    return video.index_select(-4, linspace(0, last, num_samples).clamp(0, last).to(long))
+    return video.index_select(-4, linspace(0, last, num_samples).clamp(0, last).to(video.device, long))
 
 
 kernels(get_dimensions, get_dimensions_image, F1.get_dimensions)

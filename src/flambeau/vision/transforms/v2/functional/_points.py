@@ -1,6 +1,6 @@
 """What happens to points (x, y) when their picture is changed; boxes are moved by the same maps."""
 
-from ..... import Tensor, cat, float32, linalg, long, ones, tensor
+from ..... import Tensor, cat, float32, linalg, long, tensor
 from ....._shown import shown
 from ....tv_tensors import KeyPoints, wrap
 from ..._geometry import center, resized, sides
@@ -15,7 +15,7 @@ from ..._warp import (
 
 def clamped(points, canvas_size):
     """Points kept on the canvas."""
-    limits = tensor([canvas_size[1] - 1, canvas_size[0] - 1], dtype=points.dtype)
+    limits = points.new_tensor([canvas_size[1] - 1, canvas_size[0] - 1])
     return points.clamp(min=0).minimum(limits)
 
 
@@ -67,7 +67,7 @@ def _by_matrix(rows):
     matrix = tensor(rows, dtype=float32).t()
 
     def move(points):
-        return cat([points, ones(points.shape[0], 1, dtype=points.dtype)], -1) @ matrix.to(points.dtype)
+        return cat([points, points.new_ones(points.shape[0], 1)], -1) @ matrix.to(points)
     return move
 
 
@@ -91,7 +91,7 @@ def perspective_map(startpoints, endpoints, coefficients):
     forth = linalg.inv(back).t().float()
 
     def move(points):
-        moved = cat([points, ones(points.shape[0], 1, dtype=points.dtype)], -1) @ forth.to(points.dtype)
+        moved = cat([points, points.new_ones(points.shape[0], 1)], -1) @ forth.to(points)
         return moved[:, :2] / moved[:, 2:]
     return move
 
@@ -111,12 +111,12 @@ def coefficients_of(startpoints, endpoints, coefficients):
 def elastic_map(canvas_size, displacement, pixel):
     """A function of points [n, 2]: against the displacement at the point's pixel, which `pixel` rounds it to."""
     height, width = canvas_size
-    grid = identity_grid(canvas_size).to(displacement.dtype) - displacement
+    grid = identity_grid(canvas_size).to(displacement) - displacement
 
     def move(points):
         at = pixel(points).to(long)
         x, y = at[:, 0].clamp(0, width - 1), at[:, 1].clamp(0, height - 1)
-        scale = tensor([0.5 * width, 0.5 * height], dtype=grid.dtype)
+        scale = grid.new_tensor([0.5 * width, 0.5 * height])
         return (grid[0, y, x] + 1).mul_(scale).sub_(0.5).to(points.dtype)
     return move
 
@@ -145,20 +145,20 @@ def _flipped(points, length, axis):
 def resize_keypoints(keypoints, size, canvas_size, max_size=None):
     """(points of the resized picture, its size)."""
     new = resized(canvas_size, size, max_size)
-    ratio = tensor([new[1] / canvas_size[1], new[0] / canvas_size[0]])
+    ratio = tensor([new[1] / canvas_size[1], new[0] / canvas_size[0]], device=keypoints.device)
     return keypoints.mul(ratio).to(keypoints.dtype), new
 
 
 def crop_keypoints(keypoints, top, left, height, width):
     """(points in the window, its size)."""
-    return keypoints - tensor([left, top], dtype=keypoints.dtype), (height, width)
+    return keypoints - keypoints.new_tensor([left, top]), (height, width)
 
 
 def pad_keypoints(keypoints, canvas_size, padding, padding_mode="constant"):
     """(points in the padded picture, its size)."""
     left, top, right, bottom = padding_of(padding, padding_mode)
     size = canvas_size[0] + top + bottom, canvas_size[1] + left + right
-    return keypoints + tensor([left, top], dtype=keypoints.dtype), size
+    return keypoints + keypoints.new_tensor([left, top]), size
 
 
 def center_crop_keypoints(inpt, canvas_size, output_size):

@@ -30,6 +30,24 @@ def test_calls(name):
         assert mine.is_cuda and mine.dtype == cpu.dtype and numbers.same(mine, cpu, 1e-6)
 
 
+@pytest.mark.parametrize("sorted_", (False, True))
+def test_sequences_are_packed_on_their_device(sorted_):
+    x, lengths = fb.randn(4, 3, 2), fb.tensor([4, 3, 1] if sorted_ else [1, 4, 3])
+    packed = nn.utils.rnn.pack_padded_sequence(x.cuda(), lengths, enforce_sorted=sorted_)
+    assert packed.data.is_cuda and packed.batch_sizes.device.type == "cpu"
+    back, found = nn.utils.rnn.pad_packed_sequence(nn.GRU(2, 2, device="cuda")(packed)[0])
+    assert back.is_cuda and found.device.type == "cpu" and found.equal(lengths) and back.shape == (4, 3, 2)
+    moved = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=sorted_).to("cuda")
+    assert moved.data.equal(packed.data)
+    assert numbers.same(nn.utils.rnn.pad_packed_sequence(moved)[0],
+                        nn.utils.rnn.pad_packed_sequence(moved.cpu())[0], 0)
+
+
+def test_labels_of_ctc_loss_may_lie_on_the_cpu():
+    x, labels = fb.randn(4, 1, 6).log_softmax(2), fb.tensor([[1, 2]], dtype=fb.int32)
+    assert numbers.same(F.ctc_loss(x.cuda(), labels, [4], [2]), F.ctc_loss(x, labels, [4], [2]), 1e-5)
+
+
 @pytest.mark.parametrize("cell", (nn.RNNCell, nn.GRUCell, nn.LSTMCell))
 def test_cells_of_one_sample_without_a_state(cell):
     one = cell(3, 4)
