@@ -170,3 +170,10 @@ def test_boxes_at_an_angle_are_tilted_and_bent():
     assert v2.functional.perspective(free, start, end)[0].tolist() == pytest.approx([33.51, 38.6, 18.87, 9, 27.95],
                                                                                     abs=0.006)
     assert v2.functional.resize(free, [50, 60])[0].tolist() == pytest.approx([18, 25, 12.35, 6.18, 31.02], abs=0.006)
+
+
+def test_boxes_without_history_stay_boxes():
+    boxes = tv_tensors.BoundingBoxes(flambeau.ones(2, 4), format="XYXY", canvas_size=(9, 11))
+    detached = boxes.requires_grad_().detach()
+    assert type(detached) is tv_tensors.BoundingBoxes and detached.canvas_size == (9, 11)
+    assert not detached.requires_grad and detached.cpu().format == boxes.format

@@ -78,6 +78,12 @@ class TVTensor(Tensor):
             moved = self.as_subclass(Tensor).to(*args, **kwargs)
         return type(self)._of(moved, **self._says())
 
+    def detach(self):
+        """The same without history; what it means stays."""
+        with DisableTorchFunctionSubclass():
+            plain = self.as_subclass(Tensor).detach()
+        return type(self)._of(plain, **self._says())
+
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         if not all(issubclass(cls, kind) for kind in types):
