@@ -33,7 +33,7 @@ LAYERS = [
     {"_graph", "_higher_order_ops", "cpu", "cuda", "masked", "mps", "mtia",
      "nested", "onnx", "sparse", "types", "utils.checkpoint", "xpu"},
     {"accelerator", "distributed"},
-    {"nn", "_settings"},
+    {"nn", "_settings", "functional"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__", "jit"},
     {"distributed.tensor"},
     {"distributed.fsdp"},

@@ -105,3 +105,20 @@ def test_polar_selections_and_parts():
     assert flambeau.equal(flambeau.complex(z.imag, z.real), (z * -1j).conj())
     assert flambeau.equal(z.conj().resolve_conj(), flambeau.complex(z.real, -z.imag))
     assert not z.conj().imag.resolve_neg().is_neg() and flambeau.equal(z.conj().imag.resolve_neg(), -z.imag)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.complex64, flambeau.complex128])
+@pytest.mark.parametrize("name", ["abs", "sgn", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log1p", "sin", "tan",
+                                  "sinh", "tanh", "sigmoid", "pow"])
+def test_infinities_among_others_change_nothing_of_them(name, dtype):
+    """What lies outside of a formula's range is computed by itself, in place too."""
+    function = (lambda z: z.pow(0.5 + 2j)) if name == "pow" else getattr(flambeau, name)
+    z, odd = flambeau.randn(600, dtype=dtype), [7, 300, 599]
+    mixed = z.clone()
+    mixed[odd] = flambeau.tensor([complex("inf+nanj"), complex(1e30, -1e30), complex("nan+0j")], dtype=dtype)
+    rest = flambeau.ones(600, dtype=flambeau.bool).index_fill(0, flambeau.tensor(odd), False)
+    found = function(mixed)
+    assert flambeau.equal(found[rest], function(z)[rest])
+    assert flambeau.equal(found[odd].nan_to_num(7), flambeau.cat([function(mixed[k:k + 1]) for k in odd]).nan_to_num(7))
+    if name not in ("abs", "pow"):
+        assert flambeau.equal(getattr(mixed, f"{name}_")().nan_to_num(7), found.nan_to_num(7))

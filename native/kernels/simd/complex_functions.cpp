@@ -1,7 +1,9 @@
 // Roots, exponentials, logarithms, powers, trigonometric and hyperbolic functions of complex numbers: formulas of real
 // functions, in double for both types, so that nothing overflows or cancels in those of complex64. Blocks are split
-// into real and imaginary parts and computed side by side; one that holds an infinity, NaN or a number beyond what a
-// formula is good for takes the C library's function instead.
+// into real and imaginary parts and computed side by side; an infinity, NaN or a number beyond what a formula is
+// good for takes the C library's function instead.
+#include <cstring>
+
 #include "complex_parts.h"
 
 namespace flambeau::FLAMBEAU_SIMD {
@@ -41,12 +43,13 @@ struct Planes {
   void give(R* to, int64_t n) const {
     for (int64_t i = 0; i < n; ++i) to[i] = R(re[i]);
   }
+  bool outside(Range range, int64_t i) const {
+    const double x = abs_(re[i]), y = abs_(im[i]), high = x < y ? y : x;
+    return !(x <= range.re) | !(y <= range.im) | ((high < range.least) & (high != 0));
+  }
   bool within(Range range, int64_t n) const {
     uint64_t beyond = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      const double x = abs_(re[i]), y = abs_(im[i]), high = x < y ? y : x;
-      beyond |= uint64_t(!(x <= range.re) | !(y <= range.im) | ((high < range.least) & (high != 0)));
-    }
+    for (int64_t i = 0; i < n; ++i) beyond |= uint64_t(outside(range, i));
     return beyond == 0;
   }
   template <class F>
@@ -64,6 +67,30 @@ struct Planes {
   }
 };
 
+// What the C library makes of a block's numbers outside of a formula's range, which makes something harmless of them.
+// It is computed before the results are written, since they may go where the numbers were.
+template <class Out>
+struct Outside {
+  int64_t count = 0, at[2 * kPart];  // some are outside of two ranges
+  alignas(Out) char value[2 * kPart * sizeof(Out)];
+
+  template <class Slow>
+  void take(Planes& planes, Range range, int64_t n, Slow slow) {
+    if (planes.within(range, n)) return;
+    for (int64_t i = 0; i < n; ++i)
+      if (planes.outside(range, i)) {
+        const Out found = slow(i);
+        std::memcpy(value + count * int64_t(sizeof found), &found, sizeof found);
+        at[count++] = i;
+        planes.re[i] = 1;
+        planes.im[i] = 0;
+      }
+  }
+  void give(Out* to) const {
+    for (int64_t k = 0; k < count; ++k) std::memcpy(to + at[k], value + k * int64_t(sizeof(Out)), sizeof(Out));
+  }
+};
+
 template <auto fast, auto slow, Range range, class T>
 __attribute__((flatten)) void planar_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
   using Out = decltype(slow(T()));
@@ -73,12 +100,11 @@ __attribute__((flatten)) void planar_loop(char* const* p, const int64_t*, int64_
   for (int64_t at = 0; at < n; at += kPart) {
     const int64_t m = n - at < kPart ? n - at : kPart;
     planes.take(from + at, 1, m);
-    if (planes.within(range, m)) {
-      planes.each(m, [](Z z) __attribute__((always_inline)) { return fast(z); });
-      planes.give(to + at, m);
-    } else {
-      for (int64_t i = at; i < at + m; ++i) to[i] = slow(from[i]);
-    }
+    Outside<Out> others;
+    others.take(planes, range, m, [&](int64_t i) { return slow(from[at + i]); });
+    planes.each(m, [](Z z) __attribute__((always_inline)) { return fast(z); });
+    planes.give(to + at, m);
+    others.give(to + at);
   }
 }
 template <auto fast, auto slow, Range range>
@@ -221,22 +247,19 @@ __attribute__((flatten)) void pow_loop(char* const* p, const int64_t* s, int64_t
     const T *a = x + (s[1] ? at : 0), *b = y + (s[2] ? at : 0);
     base.take(a, s[1], m);
     power.take(b, s[2], m);
-    bool fast = base.within(kFinite, m);
-    if (fast) {
-      base.each(m, [](Z z) __attribute__((always_inline)) { return log_of(z); });
-      for (int64_t i = 0; i < m; ++i) {
-        const Z t = product({base.re[i], base.im[i]}, {power.re[i], power.im[i]});
-        power.re[i] = t.re;
-        power.im[i] = t.im;
-      }
-      fast = power.within(kExp, m);  // not where the base is 0
+    Outside<T> others;
+    auto slow = [&](int64_t i) { return pow_any(a[s[1] ? i : 0], b[s[2] ? i : 0]); };
+    others.take(base, kFinite, m, slow);
+    base.each(m, [](Z z) __attribute__((always_inline)) { return log_of(z); });
+    for (int64_t i = 0; i < m; ++i) {
+      const Z t = product({base.re[i], base.im[i]}, {power.re[i], power.im[i]});
+      power.re[i] = t.re;
+      power.im[i] = t.im;
     }
-    if (fast) {
-      power.each(m, [](Z z) __attribute__((always_inline)) { return exp_of(z); });
-      power.give(to + at, m);
-    } else {
-      for (int64_t i = 0; i < m; ++i) to[at + i] = pow_any(a[s[1] ? i : 0], b[s[2] ? i : 0]);
-    }
+    others.take(power, kExp, m, slow);  // among others where the base is 0
+    power.each(m, [](Z z) __attribute__((always_inline)) { return exp_of(z); });
+    power.give(to + at, m);
+    others.give(to + at);
   }
 }
 
@@ -250,15 +273,14 @@ __attribute__((flatten)) void polar_loop(char* const* p, const int64_t* s, int64
     const int64_t m = n - at < kPart ? n - at : kPart;
     const R *a = length + (s[1] ? at : 0), *b = angle + (s[2] ? at : 0);
     for (int64_t i = 0; i < m; ++i) planes.re[i] = double(s[1] ? a[i] : *a), planes.im[i] = double(s[2] ? b[i] : *b);
-    if (planes.within(kTurns, m)) {
-      planes.each(m, [](Z z) __attribute__((always_inline)) { return scaled(turn(z.im), z.re); });
-      planes.give(to + at, m);
-    } else {
-      for (int64_t i = 0; i < m; ++i) {
-        const R r = s[1] ? a[i] : *a, t = s[2] ? b[i] : *b;
-        to[at + i] = {r * std::cos(t), r * std::sin(t)};
-      }
-    }
+    Outside<std::complex<R>> others;
+    others.take(planes, kTurns, m, [&](int64_t i) {
+      const R r = s[1] ? a[i] : *a, t = s[2] ? b[i] : *b;
+      return std::complex<R>(r * std::cos(t), r * std::sin(t));
+    });
+    planes.each(m, [](Z z) __attribute__((always_inline)) { return scaled(turn(z.im), z.re); });
+    planes.give(to + at, m);
+    others.give(to + at);
   }
 }
 
