@@ -26,7 +26,6 @@ template <class To, class From> inline To convert(From v) {
   else return To(v);
 }
 template <class From, class To> void cast_plain(void* dst, const void* src, int64_t n) {
-  if constexpr (std::is_same_v<From, bool> && !std::is_same_v<To, bool>) return cast_plain<uint8_t, To>(dst, src, n);
   To* __restrict d = static_cast<To*>(dst);
   const From* __restrict s = static_cast<const From*>(src);
   if constexpr (std::is_same_v<From, int64_t> && std::is_floating_point_v<To>) return cast_run(d, s, n);

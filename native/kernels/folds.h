@@ -1,6 +1,7 @@
 // What reductions accumulate: sums, products, extremes, and moments, for the walk of reduce.h.
 #pragma once
 #include "reduce.h"
+#include "times.h"
 
 namespace flambeau {
 
@@ -29,11 +30,8 @@ template <class R> struct VectorOf<std::complex<R>> {
 template <class T> inline constexpr bool kComplex = false;
 template <class R> inline constexpr bool kComplex<std::complex<R>> = true;
 template <class T> inline constexpr bool kFoldsVectors = kVectorizable<T> || kComplex<T>;
-// Their product, without the C standard's repair of infinities.
 template <class R>
-inline std::complex<R> wrapping_multiply(std::complex<R> a, std::complex<R> b) {
-  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-}
+inline std::complex<R> wrapping_multiply(std::complex<R> a, std::complex<R> b) { return times(a, b); }
 inline Vector<float> product_of_pairs(Vector<float> a, Vector<float> b) {
   const Vector<float> sign{-1, 1, -1, 1, -1, 1, -1, 1};
   return __builtin_shufflevector(a, a, 0, 0, 2, 2, 4, 4, 6, 6) * b +

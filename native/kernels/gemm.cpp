@@ -9,6 +9,7 @@
 #include "../core/machine.h"
 #include "elementwise.h"
 #include "half_rows.h"
+#include "times.h"
 
 namespace flambeau {
 
@@ -310,11 +311,6 @@ void gemm_integers(int64_t m, int64_t n, int64_t k, const U* a, int64_t ars, int
       }
     }
   });
-}
-
-template <class R>
-inline std::complex<R> times(std::complex<R> x, std::complex<R> y) {  // without the C standard's repair of infinities
-  return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
 }
 
 // A row times B: its real and its imaginary parts are two rows, and B's rows real ones, with both parts in turn.

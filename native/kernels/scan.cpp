@@ -77,9 +77,8 @@ template <class Op, int count>
 void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t n, int64_t pitch,
                typename Op::Acc* acc) {
   using T = typename Op::T;
-  const bool direct = in_place<T>(x, y);
   const int64_t item = x.itemsize(), out = y.itemsize();
-  if (reads_directly<T>(x.dtype) && reads_directly<T>(y.dtype)) {
+  if (in_place<T>(x, y)) {
     const T* from = x.ptr<T>() + first;
     T* to = y.ptr<T>() + first;
     typename Op::Acc sums[count];
@@ -94,21 +93,13 @@ void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t 
     return;
   }
   T strip[count][kStrip];
-  const T* from[count];
-  T* to[count];
   for (int64_t k = 0; k < n; k += kStrip) {
     interruption_point();
     const int64_t m = std::min(kStrip, n - k);
-    for (int r = 0; r < count; ++r) {
-      const int64_t at = first + r * pitch + k;
-      from[r] = direct ? x.ptr<T>() + at : strip[r];
-      to[r] = direct ? y.ptr<T>() + at : strip[r];
-      if (!direct) load(strip[r], x.data + at * item, item, m);
-    }
+    for (int r = 0; r < count; ++r) load(strip[r], x.data + (first + r * pitch + k) * item, item, m);
     for (int64_t i = 0; i < m; ++i)
-      for (int r = 0; r < count; ++r) to[r][i] = Op::step(acc[r], from[r][i]);
-    for (int r = 0; r < count && !direct; ++r)
-      store_row(y.data + (first + r * pitch + k) * out, y.dtype, strip[r], m);
+      for (int r = 0; r < count; ++r) strip[r][i] = Op::step(acc[r], strip[r][i]);
+    for (int r = 0; r < count; ++r) store_row(y.data + (first + r * pitch + k) * out, y.dtype, strip[r], m);
   }
 }
 // `rows` rows of n that lie one after the other.

@@ -1,6 +1,7 @@
 """Operators on the device and on the CPU: the op table's samples, results and gradients, side by side."""
 
 import flambeau as fb
+from flambeau import linalg
 
 from ...ops import battery
 
@@ -69,3 +70,16 @@ def matrices(*shape, dtype=fb.float64):
     n = fb.Size(shape).numel()
     x = (fb.arange(n, dtype=fb.float64).square() * 0.7).sin().view(shape)
     return (x + 1j * x.cos() if dtype.is_complex else x).to(dtype)
+
+
+def check_svd(a, full, near):
+    """Matrices decomposed on the device: the CPU's shapes and singular values, falling; they give `a`, and U and V are
+    unitary."""
+    u, s, v = (t.cpu() for t in linalg.svd(a.cuda(), full_matrices=full))
+    k = s.shape[-1]
+    assert [t.shape for t in (u, s, v)] == [t.shape for t in linalg.svd(a, full_matrices=full)]
+    assert same(s, linalg.svdvals(a), near) and bool((s.diff(dim=-1) <= 0).all())
+    assert same((u[..., :k] * s.to(a.dtype).unsqueeze(-2)) @ v[..., :k, :], a, near)
+    for q in (u.mH @ u, v @ v.mH):
+        assert same(q, fb.eye(q.shape[-1], dtype=a.dtype).expand(q.shape), near)
+    assert same(linalg.svdvals(a.cuda()), s, near)
