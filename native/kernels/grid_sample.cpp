@@ -317,37 +317,34 @@ void infer(Call& c) {
   Tensor &x = c.tensor(0), &grid = c.tensor(1);
   std::vector<int64_t> shape{x.size(0), x.size(1)};
   for (int d = 0; d < p.nd; ++d) shape.push_back(grid.size(1 + d));
-  if (lies_last(x)) c.output(shape, x.dtype, x.device, channels_last_strides(shape));
-  else c.output(shape, x.dtype, x.device);
+  c.output(shape, x.dtype, x.device);
 }
 TensorRef dense(const Tensor& t) { return contiguous(*to_dtype(t, width_of(t))); }
-// Where a result is computed: itself, or a wider tensor that is copied into it at the end.
+// Where a result is computed: itself, or a tensor that is wider or has the channels last and is copied into it at the end.
 struct Result {
   Tensor& out;
-  TensorRef wide;
-  explicit Result(Tensor& t) : out(t) {
-    if (t.dtype != width_of(t)) wide = empty(t.shape(), width_of(t), t.device);
+  TensorRef other;
+  explicit Result(Tensor& t, bool last = false) : out(t) {
+    if (last) other = empty_strided(t.shape(), channels_last_strides(t.shape()), t.dtype, t.device);
+    else if (t.dtype != width_of(t)) other = empty(t.shape(), width_of(t), t.device);
   }
-  Tensor& to() { return wide ? *wide : out; }
-  void finish() { if (wide) copy_into(out, *wide); }
+  Tensor& to() { return other ? *other : out; }
+  void finish() { if (other) copy_into(out, *other); }
 };
 
 void cpu(Call& c) {
   const Plan& p = c.handed<Plan>();
   if (c.out().numel == 0) return;
-  TensorRef grid = dense(c.tensor(1));
-  if (const Tensor& image = c.tensor(0); lies_last(image)) {
-    LockRelease lock(c.out().numel * p.taps());
-    if (image.dtype == DType::Float64)
-      return read_last(p, image.ptr<double>(), grid->ptr<double>(), c.out().ptr<double>());
-    return read_last(p, image.ptr<float>(), grid->ptr<float>(), c.out().ptr<float>());
-  }
-  TensorRef x = dense(c.tensor(0));
-  Result y(c.out());
+  const bool last = lies_last(c.tensor(0));
+  TensorRef grid = dense(c.tensor(1)), x = last ? TensorRef::borrow(&c.tensor(0)) : dense(c.tensor(0));
+  Result y(c.out(), last);
   {
     LockRelease lock(c.out().numel * p.taps());
-    if (x->dtype == DType::Float64) read(p, x->ptr<double>(), grid->ptr<double>(), y.to().ptr<double>());
-    else read(p, x->ptr<float>(), grid->ptr<float>(), y.to().ptr<float>());
+    auto run = [&]<class T>(T*) {
+      (last ? read_last<T> : read<T>)(p, x->ptr<T>(), grid->ptr<T>(), y.to().ptr<T>());
+    };
+    if (x->dtype == DType::Float64) run((double*)nullptr);
+    else run((float*)nullptr);
   }
   y.finish();
 }
