@@ -3,6 +3,7 @@
 
 #include "../core/images.h"
 #include "../core/memory_format.h"
+#include "../core/stamp.h"
 #include "node.h"
 
 namespace flambeau {
@@ -125,7 +126,7 @@ void mark_inference(Call& c) {
 }  // namespace
 
 void bump_version(Tensor& t) {
-  if (t.storage) ++t.storage->version;
+  if (t.storage) count_write(*t.storage);
 }
 
 void check_inplace(const char* op, Tensor& self, bool records) {

@@ -4,6 +4,7 @@
 
 #include "../core/device_table.h"
 #include "../core/recording.h"
+#include "../core/stamp.h"
 #include "foreign.h"
 #include "slot.h"
 
@@ -124,11 +125,11 @@ PyObject* to_dlpack(PyObject*, PyObject* const* a, Py_ssize_t n) {
       if (readonly)
         return refuse(
             "the tensor's memory is read-only, which only DLPack 1.0 can say: ask with max_version=(1, 0), or copy it");
-      if (t.storage) t.storage->resizable = false;  // the address is given away
+      if (t.storage) give_address(*t.storage);
       return PyCapsule_New(describe<Unversioned>(t), "dltensor",
                            [](PyObject* c) { destroy_capsule<Unversioned>(c, "dltensor"); });
     }
-    if (t.storage) t.storage->resizable = false;
+    if (t.storage) give_address(*t.storage);
     Versioned* m = describe<Versioned>(t);
     m->major = 1;
     m->minor = 1;

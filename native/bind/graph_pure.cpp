@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "graph_capture.h"
+#include "../core/stamp.h"
 #include "slot.h"
 
 namespace flambeau {
@@ -139,7 +140,11 @@ struct Binding {
     kept.busy = true;
     for (auto [slot, argument] : kept.bound) bind(slot, owner_of(flat.tensors[size_t(argument)]->storage));
   }
-  void bind(int slot, Storage* s) { retain(kept.program->slots[size_t(slot)].storage = s); }
+  void bind(int slot, Storage* s) {
+    ProgramSlot& to = kept.program->slots[size_t(slot)];
+    retain(to.storage = s);
+    if (to.written) lose_writes(*s);  // they are counted when all is done
+  }
   ~Binding() {
     auto free = [&](int slot) {
       if (Storage* s = std::exchange(kept.program->slots[size_t(slot)].storage, nullptr)) release(s);
@@ -161,7 +166,7 @@ PyObject* KeptProgram::run(const Flat& flat) {
     }
     run_again(*program);
     for (const Entry& e : program->entries)
-      for (int slot : e.writes) ++program->slots[size_t(slot)].storage->version;
+      for (int slot : e.writes) count_write(*program->slots[size_t(slot)].storage);
   }
   for (const Returned& r : returned) {
     TensorRef& whole = wholes[size_t(std::ranges::find(made, r.slot) - made.begin())];

@@ -7,6 +7,7 @@
 #include "../core/lazy.h"
 #include "../core/pending.h"
 #include "../core/recording.h"
+#include "../core/stamp.h"
 #include "python.h"
 #include "slot.h"
 
@@ -143,7 +144,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t n) {
     c.nargs = 5 + int(kNumbers);
     run_step(c, all);
     for (Tensor* t : all.written)
-      if (t && t->storage) ++t->storage->version;
+      if (t && t->storage) count_write(*t->storage);
     Py_RETURN_NONE;
   });
 }

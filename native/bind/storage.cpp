@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include "../core/recording.h"
+#include "../core/stamp.h"
 #include "../kernels/checksum.h"
 #include "python.h"
 #include "slot.h"
@@ -95,8 +96,27 @@ PyObject* bump(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (n < 1 || n > 2 || !is_tensor(a[0])) type_error("bump_version takes a tensor and how often it was written");
     const int64_t times = n == 2 ? integer_of(a[1]) : 1;
     if (times < 0) value_error("bump_version: versions only grow, got ", times);
-    if (Storage* s = as_tensor(a[0])->storage) s->version += uint64_t(times);
+    if (Storage* s = as_tensor(a[0])->storage) count_write(*s, uint64_t(times));
     Py_RETURN_NONE;
+  });
+}
+
+// follow_writes(t): t is a parameter, of whose weights something may be kept until they are written to.
+PyObject* follow(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("follow_writes: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    if (Storage* s = as_tensor(o)->storage) follow_writes(*s);
+    Py_RETURN_NONE;
+  });
+}
+
+// stamp_of(t): what changes with every write to t's memory (core/stamp.h); None where nobody can tell.
+PyObject* stamp(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("stamp_of: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    const Storage* s = as_tensor(o)->storage;
+    const Stamp now = s ? stamp_of(*s) : Stamp{};
+    return now ? Py_BuildValue("KK", now.memory, now.writes) : Py_NewRef(Py_None);
   });
 }
 
@@ -151,6 +171,8 @@ PyMethodDef methods[] = {
     {"storage_users", slot<storage_users>, METH_O, nullptr},
     {"storage_resizable", slot<storage_resizable>, METH_O, nullptr},
     {"bump_version", method<bump>(), METH_FASTCALL, nullptr},
+    {"follow_writes", slot<follow>, METH_O, nullptr},
+    {"stamp_of", slot<stamp>, METH_O, nullptr},
     {"storage_id", slot<storage_id>, METH_O, nullptr},
     {"storage_bytes", slot<storage_bytes>, METH_O, nullptr},
     {"storage_view", slot<storage_view>, METH_VARARGS, nullptr},

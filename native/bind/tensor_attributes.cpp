@@ -1,5 +1,6 @@
 // The attributes of tensors: what shape, grad, data and their kind answer, and what may be set.
 #include "../core/pending.h"
+#include "../core/stamp.h"
 #include "tensor_type.h"
 
 namespace flambeau {
@@ -117,6 +118,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
     need_memory(v);  // a wrapper has none to share
     set_dims(t, v.shape(), v.stride());  // first: the one thing here that may fail
     if (v.storage) retain(v.storage);
+    if (t.storage && v.storage && stamp_of(*t.storage)) follow_writes(*v.storage);
     Storage* old = std::exchange(t.storage, v.storage);
     t.data = v.data;
     t.flags = uint16_t((t.flags & ~(kPending | kLazy)) | (v.flags & kLazy));  // v passed the gate

@@ -1,5 +1,6 @@
 // The buffer protocol: which tensors give their memory to memoryview, NumPy and others, and for how long.
 #include "../core/recording.h"
+#include "../core/stamp.h"
 #include "tensor_type.h"
 
 namespace flambeau {
@@ -67,7 +68,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
     return -1;
   }
   const int64_t nbytes = size_product("Tensor", {t.numel, t.itemsize()});
-  t.storage->resizable = false;  // the address was given away
+  give_address(*t.storage);
   GivenBuffer* given = give(t);
   if (!given) return PyErr_NoMemory(), -1;
   *view = Py_buffer{};

@@ -1,5 +1,6 @@
 // The methods of tensors that are not operators: sizes and addresses, items, history, subclasses.
 #include "../core/recording.h"
+#include "../core/stamp.h"
 #include "tensor_type.h"
 
 namespace flambeau {
@@ -38,6 +39,7 @@ void need_address(const Tensor& t) {  // of a wrapper the address is asked, too:
   if (t.flags & kPending) need_memory(t);
   about_to_read(t);
   about_to_write(t);  // by whoever asks
+  if (t.storage) lose_writes(*t.storage);
 }
 PyObject* t_data_ptr(PyObject* o, PyObject*) {
   return guarded([&] {

@@ -218,7 +218,7 @@ Storage* blank_storage() {
   assert_locked();
   Storage* s = free_storages.take();
   if (!s) s = static_cast<Storage*>(::operator new(sizeof(Storage)));
-  *s = Storage{1, 0, nullptr, 0, {}, true, false, false, nullptr, nullptr};
+  *s = Storage{1, 0, 0, nullptr, 0, {}, true, false, false, nullptr, nullptr};
   return s;
 }
 
@@ -251,7 +251,7 @@ Storage* new_storage(size_t nbytes, Device device) {
   if (!block) out_of_memory(nbytes);
   if (__builtin_expect(s != nullptr, 1)) {  // what else it says is as it was
     s->refcount = 1;
-    s->version = 0;
+    s->version = s->followed = 0;
     s->nbytes = nbytes;
     s->device = device;
     s->resizable = true;

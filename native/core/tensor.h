@@ -57,6 +57,7 @@ struct Ref {
 struct Storage {
   int64_t refcount;
   uint64_t version;        // bumped by every in-place write through any view
+  uint64_t followed;       // not 0: changes with writes that `version` does not count (stamp.h)
   void* data;
   size_t nbytes;
   Device device;
@@ -91,7 +92,6 @@ enum TensorFlag : uint16_t {
   kWrappedNumber = 2,    // came from a Python number: weak in type promotion
   kOverrides = 4,        // its Python type defines __torch_function__ or __torch_dispatch__
   kContiguous = 8,       // C order, no gaps (kept true by set_dims)
-  kParameter = 16,
   kRetainGrad = 32,
   kInference = 64,
   kNoGradView = 128,     // a view made while gradients were off

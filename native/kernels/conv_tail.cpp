@@ -2,7 +2,7 @@
 // an activation, as one. Graphs are rewritten to it; the result has its channels last.
 //
 // Normalisation is a factor and a shift for each channel: they go into the weights and the bias. Weights in the order
-// in which they are read are kept under a fingerprint of what they are made of, so nothing can be stale.
+// in which they are read are kept under the stamp of a parameter's memory (core/stamp.h), or else under a fingerprint of their bytes.
 #include "conv_tail.h"
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "../core/channels_last.h"
 #include "../core/memory.h"
 #include "../core/parallel.h"
+#include "../core/stamp.h"
 #include "correlate.h"
 #include "gemm.h"
 #include "options.h"
@@ -72,6 +73,10 @@ void infer_tail(Call& c) {
 
 struct Fingerprint {
   uint64_t a, b;
+  void add(uint64_t word) {
+    a = std::rotl(a ^ word, 17) * 0xBF58476D1CE4E5B9u;
+    b = (b + word) * 0x94D049BB133111EBu ^ (b >> 31);
+  }
 };
 
 // Of `words` pairs of floats.
@@ -104,10 +109,7 @@ void add_to(Fingerprint& f, const Tensor& t) {
   });
   uint32_t odd = 0;
   if (t.numel % 2) std::memcpy(&odd, t.data + words * 8, 4);
-  for (uint64_t piece : of) {
-    f.a = std::rotl(f.a ^ piece, 17) * 0xBF58476D1CE4E5B9u;
-    f.b = (f.b + piece) * 0x94D049BB133111EBu ^ (f.b >> 31);
-  }
+  for (uint64_t piece : of) f.add(piece);
   f.a ^= uint64_t(t.numel) ^ uint64_t(odd) << 32;
 }
 
@@ -116,15 +118,23 @@ struct Weights final : TailWeights {
   // By position: weight, bias, scale, shift, mean, variance; contiguous (a weight may have its channels last), or null.
   TensorRef vector[kEps];
   double eps;
+  Stamp stamp;  // of the weight's memory, where its writes are known: then it need not be read
+  uint64_t offset = 0;
 
   Weights(const Call& c, const ConvGeometry& g) : g(g), eps(c.real(kEps)) {
-    vector[kWeight] = dense_weights(c.tensor(kWeight));
+    set_weight(c.tensor(kWeight));
     for (int k = kBias; k < kEps; ++k)
       if (Tensor* t = c.optional_tensor(k)) vector[k] = contiguous(*t);
   }
   Weights(const ConvGeometry& g, const Tensor& weight, const Tensor* bias) : g(g), eps(0) {
-    vector[kWeight] = dense_weights(weight);
+    set_weight(weight);
     if (bias) vector[kBias] = contiguous(*bias);
+  }
+  void set_weight(const Tensor& t) {
+    vector[kWeight] = dense_weights(t);
+    if (vector[kWeight].get() != &t) return;
+    stamp = stamp_of(*t.storage);
+    offset = uint64_t(t.offset());
   }
   const float* of(int k) const { return vector[k] ? vector[k]->ptr<float>() : nullptr; }
 
@@ -132,7 +142,10 @@ struct Weights final : TailWeights {
     Fingerprint f{std::bit_cast<uint64_t>(eps), uint64_t(1 + 2 * vector[kWeight]->contiguous())};
     for (int k = kWeight; k < kEps; ++k) {
       f.b ^= uint64_t(bool(vector[k])) << k;
-      if (vector[k]) add_to(f, *vector[k]);
+      if (k == kWeight && stamp)
+        for (uint64_t word : {~stamp.memory, stamp.writes, offset}) f.add(word);
+      else if (vector[k])
+        add_to(f, *vector[k]);
     }
     return f;
   }

@@ -30,7 +30,7 @@ struct PackedWeights {
   PackedWeights(const PackedWeights&) = delete;
 };
 // Those of a convolution with its tail, [oc, ic / groups, kernel], in an order that `key` tells apart from others of
-// the same shape: the ones kept under a fingerprint of what they are made of, or new ones of `bytes` bytes.
+// the same shape: the ones kept, or new ones of `bytes` bytes.
 using PutInOrder = std::function<void(const float* plain, float* to)>;
 struct TailWeights {
   virtual std::shared_ptr<const PackedWeights> in_order(Key key, size_t bytes, const PutInOrder& order) const = 0;

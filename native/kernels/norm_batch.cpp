@@ -1,5 +1,6 @@
 // Batch normalisation, forward and fused backward: each channel by the batch's mean and deviation, which are saved,
 // since computing them again would cost one more pass over memory, or by the running ones.
+#include "../core/stamp.h"
 #include "norm_columns.h"
 
 namespace flambeau::norm {
@@ -125,6 +126,8 @@ void cpu_batch_norm(Call& c) {
         update_running(c.optional_tensor(4), var, momentum, n / (n - 1));
       }
     }
+    for (int k = 3; training && k < 5; ++k)
+      if (Tensor* t = c.optional_tensor(k)) note_hidden_write(*t->storage);
   });
 }
 

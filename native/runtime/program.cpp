@@ -6,6 +6,7 @@
 #include <typeinfo>
 
 #include "../core/recording.h"
+#include "../core/stamp.h"
 
 namespace flambeau {
 
@@ -266,6 +267,7 @@ void Program::note_writes(const Call& c, Entry& e) {
   auto note = [&](const Tensor& t) {
     to[n] = slot_of(t.storage);
     slots[size_t(to[n++])].written = true;
+    lose_writes(*t.storage);
   };
   if (e.form != Form::Plain) note(c.tensor(0));
   else each_written(c, note);

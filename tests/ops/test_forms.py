@@ -3,6 +3,7 @@
 import pytest
 
 import flambeau
+from flambeau import _C
 
 from . import battery
 from .battery import OPS, assert_same, run, samples, tensors
@@ -37,12 +38,14 @@ def test_in_place_equals_function(name):
             with pytest.raises(RuntimeError, match="cannot hold"):
                 in_place_form(name)(target, *sample.args[1:], **sample.kwargs)
             continue
-        version = target._version
+        _C.follow_writes(target)
+        version, stamp = target._version, _C.stamp_of(target)
         flambeau.manual_seed(0)
         result = in_place_form(name)(target, *sample.args[1:], **sample.kwargs)
         assert result is target
         if battery.fact(name, "kind") != "view":
             assert target._version > version, "the version counter did not move"
+            assert _C.stamp_of(target) != stamp, "what is kept of the memory would be stale"
             assert target.dtype == sample.args[0].dtype
         assert_same(target, expected.to(target.dtype), atol=1e-9, what=f"{name}_{sample}")
         done += 1

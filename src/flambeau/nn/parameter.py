@@ -34,7 +34,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if data is None:
             data = flambeau.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
-            return Tensor._make_subclass(cls, data, requires_grad)
+            param = Tensor._make_subclass(cls, data, requires_grad)
+            _C.follow_writes(param)
+            return param
         if not isinstance(data, Tensor):
             raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}")
         param = data.detach().requires_grad_(requires_grad)
