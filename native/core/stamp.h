@@ -1,7 +1,7 @@
 // Whether memory still holds what it held, without reading it. Somebody who has made something of a parameter, such as
 // weights in another order, keeps it under the stamp of its memory, which changes with every write.
 //
-// Memory is followed from the moment that it becomes a parameter's. Writes through its tensors count in `version`; those
+// Memory is followed from the moment when it is a parameter's. Writes through its tensors count in `version`; those
 // through x.data, which autograd is not told of, change `followed`. It is lost for good when somebody else can write:
 // whoever has asked for its address, or a compiled function, whose writes are counted when it is written down.
 #pragma once

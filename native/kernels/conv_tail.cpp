@@ -2,7 +2,8 @@
 // an activation, as one. Graphs are rewritten to it; the result has its channels last.
 //
 // Normalisation is a factor and a shift for each channel: they go into the weights and the bias. Weights in the order
-// in which they are read are kept under the stamp of a parameter's memory (core/stamp.h), or else under a fingerprint of their bytes.
+// in which they are read are kept under the stamp of a parameter's memory (core/stamp.h), or else under a fingerprint
+// of their bytes.
 #include "conv_tail.h"
 
 #include <algorithm>
