@@ -320,7 +320,7 @@ void infer(Call& c) {
   c.output(shape, x.dtype, x.device);
 }
 TensorRef dense(const Tensor& t) { return contiguous(*to_dtype(t, width_of(t))); }
-// Where a result is computed: itself, or a tensor that is wider or has the channels last, and is copied into it at last.
+// Where a result is computed: itself, or a tensor that is wider or has the channels last, copied into it at last.
 struct Result {
   Tensor& out;
   TensorRef other;
