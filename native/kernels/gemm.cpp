@@ -36,6 +36,7 @@ constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 768;
 constexpr int64_t kLongSum = 2048, kFewSums = 64 * 64, kMostParts = 16;
 constexpr int64_t kInPlaceRows = 96;              // of A that are read where they lie by all columns of a strip
 constexpr int64_t kInPlaceColumns = 128;          // of C, for which packing A does not pay
+constexpr int64_t kFewRows = 512;                 // of A, up to which the packing of B is worth preparing
 constexpr int64_t kCacheSpan = 64 << 10;          // bytes after which a second cache's places repeat, or more
 constexpr int64_t kCacheWays = 8;                 // lines that it keeps in one place, or more
 
@@ -67,6 +68,30 @@ int64_t rows_in_place(int64_t ars, int64_t acs) {
   return kInPlaceRows * apart <= all ? kInPlaceRows : kInPlaceRows / 2 * apart <= all ? kInPlaceRows / 2 : 0;
 }
 
+// The part of B that is packed next, brought into the second cache a few lines with each tile: weights come from memory,
+// and a packing that had to wait for them took a twelfth of the time of a few hundred rows.
+struct NextPanel {
+  const char* row = nullptr;
+  int64_t apart = 0, rows = 0, lines = 0, line = 0, share = 0;
+
+  template <class T>
+  void set(const T* b, int64_t brs, int64_t bcs, int64_t k, int64_t cols, int64_t tiles) {
+    const bool turned = brs == 1;
+    row = reinterpret_cast<const char*>(b);
+    apart = (turned ? bcs : brs) * int64_t(sizeof(T));
+    rows = turned ? cols : bcs == 1 ? k : 0;
+    lines = ((turned ? k : cols) * int64_t(sizeof(T)) + 63) / 64;
+    line = 0;
+    share = (rows * lines + tiles - 1) / tiles;
+  }
+  void some() {
+    for (int64_t n = share; n > 0 && rows > 0; --n) {
+      __builtin_prefetch(row + line * 64, 0, 2);
+      if (++line == lines) line = 0, row += apart, --rows;
+    }
+  }
+};
+
 // The blocked product in one thread: a strip of B in the last cache, a block of A in the second, tiles in registers.
 // A is packed where its rows would not stay in a cache; few columns do not repay that: each row then meets all of them
 // before the next.
@@ -84,12 +109,20 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
   T* pa = packs ? scratch<T>(kScratchA, mc * kc) : nullptr;
   T* pb = scratch<T>(kScratchB, nc * kc);
   if (e.ahead) e.ahead->spread(pieces * ((n + nr - 1) / nr) * ((m + mr - 1) / mr));
+  const auto pack_panel = [&](int64_t j0, int64_t p0, int64_t j, int64_t nj, NextPanel& next) {
+    const auto at = [&](int64_t p, int64_t col) { return b + p * brs + col * bcs; };
+    const int64_t kp = std::min(kc, k - p0), tiles = (std::min(mc, m) + mr - 1) / mr;
+    kernels.pack(pb + j * kp, int(nr), at(p0, j0 + j), bcs, brs, std::min(nr, nj - j), kp);
+    if (m > kFewRows) return;
+    if (j + nr < nj) next.set(at(p0, j0 + j + nr), brs, bcs, kp, std::min(nr, nj - j - nr), tiles);
+    else if (p0 + kp < k) next.set(at(p0 + kp, j0), brs, bcs, std::min(kc, k - p0 - kp), std::min(nr, nj), tiles);
+    else if (j0 + nj < n) next.set(at(0, j0 + nj), brs, bcs, kc, std::min(nr, n - j0 - nj), tiles);
+  };
+  NextPanel next;
   for (int64_t j0 = 0; j0 < n; j0 += nc) {
     int64_t nj = std::min(nc, n - j0);
     for (int64_t p0 = 0; p0 < k; p0 += kc) {
       int64_t kp = std::min(kc, k - p0);
-      for (int64_t j = 0; j < nj; j += nr)
-        kernels.pack(pb + j * kp, int(nr), b + p0 * brs + (j0 + j) * bcs, bcs, brs, std::min(nr, nj - j), kp);
       bool first = p0 == 0, final = p0 + kp == k;
       Epilogue<T> step{e.alpha, first ? e.beta : T(1), final ? e.bias_col : nullptr, final ? e.bias_row : nullptr};
       for (int64_t i0 = 0; i0 < m; i0 += mc) {
@@ -99,8 +132,10 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
         if (packs)
           for (int64_t i = 0; i < mi; i += mr)
             kernels.pack(pa + i * kp, int(mr), rows + i * ars, ars, acs, std::min(mr, mi - i), kp);
-        for (int64_t j = 0; j < nj; j += nr)
+        for (int64_t j = 0; j < nj; j += nr) {
+          if (i0 == 0) pack_panel(j0, p0, j, nj, next);
           for (int64_t i = 0; i < mi; i += mr) {
+            next.some();
             if (e.ahead) e.ahead->some();
             T* to = c + (i0 + i) * crs + j0 + j;
             const int height = int(std::min(mr, mi - i)), width = int(std::min(nr, nj - j));
@@ -108,6 +143,7 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
             if (packs) kernels.micro(kp, pa + i * kp, pb + j * kp, to, crs, height, width, here);
             else kernels.tile(kp, rows + i * ars, ars, acs, pb + j * kp, nr, to, crs, height, width, here);
           }
+        }
         if (final && e.finish) e.finish->piece(c + i0 * crs + j0, crs, mi, nj);
       }
     }
