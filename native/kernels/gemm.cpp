@@ -68,8 +68,8 @@ int64_t rows_in_place(int64_t ars, int64_t acs) {
   return kInPlaceRows * apart <= all ? kInPlaceRows : kInPlaceRows / 2 * apart <= all ? kInPlaceRows / 2 : 0;
 }
 
-// The part of B that is packed next, brought into the second cache a few lines with each tile: weights come from memory,
-// and a packing that had to wait for them took a twelfth of the time of a few hundred rows.
+// The part of B that is packed next, brought into the second cache a few lines with each tile: weights come from
+// memory, and a packing that had to wait for them took a twelfth of the time of a few hundred rows.
 struct NextPanel {
   const char* row = nullptr;
   int64_t apart = 0, rows = 0, lines = 0, line = 0, share = 0;
