@@ -68,29 +68,14 @@ int64_t rows_in_place(int64_t ars, int64_t acs) {
   return kInPlaceRows * apart <= all ? kInPlaceRows : kInPlaceRows / 2 * apart <= all ? kInPlaceRows / 2 : 0;
 }
 
-// The part of B that is packed next, brought into the second cache a few lines with each tile: weights come from
-// memory, and a packing that had to wait for them took a twelfth of the time of a few hundred rows.
-struct NextPanel {
-  const char* row = nullptr;
-  int64_t apart = 0, rows = 0, lines = 0, line = 0, share = 0;
-
-  template <class T>
-  void set(const T* b, int64_t brs, int64_t bcs, int64_t k, int64_t cols, int64_t tiles) {
-    const bool turned = brs == 1;
-    row = reinterpret_cast<const char*>(b);
-    apart = (turned ? bcs : brs) * int64_t(sizeof(T));
-    rows = turned ? cols : bcs == 1 ? k : 0;
-    lines = ((turned ? k : cols) * int64_t(sizeof(T)) + 63) / 64;
-    line = 0;
-    share = (rows * lines + tiles - 1) / tiles;
-  }
-  void some() {
-    for (int64_t n = share; n > 0 && rows > 0; --n) {
-      __builtin_prefetch(row + line * 64, 0, 2);
-      if (++line == lines) line = 0, row += apart, --rows;
-    }
-  }
-};
+// The next panel of B: weights come from memory, and a packing that waits for them took a twelfth of the time of a few
+// hundred rows.
+template <class T>
+Fetch::Rows panel_rows(const T* b, int64_t brs, int64_t bcs, int64_t k, int64_t cols) {
+  if (brs != 1 && bcs != 1) return {};
+  const int64_t size = sizeof(T), count = brs == 1 ? cols : k, length = brs == 1 ? k : cols;
+  return {reinterpret_cast<const char*>(b), count, (length * size + 63) / 64, (brs == 1 ? bcs : brs) * size};
+}
 
 // The blocked product in one thread: a strip of B in the last cache, a block of A in the second, tiles in registers.
 // A is packed where its rows would not stay in a cache; few columns do not repay that: each row then meets all of them
@@ -108,17 +93,19 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
   const int64_t nc = std::min(kBlockN / nr * nr, (n + nr - 1) / nr * nr);
   T* pa = packs ? scratch<T>(kScratchA, mc * kc) : nullptr;
   T* pb = scratch<T>(kScratchB, nc * kc);
-  if (e.ahead) e.ahead->spread(pieces * ((n + nr - 1) / nr) * ((m + mr - 1) / mr));
-  const auto pack_panel = [&](int64_t j0, int64_t p0, int64_t j, int64_t nj, NextPanel& next) {
-    const auto at = [&](int64_t p, int64_t col) { return b + p * brs + col * bcs; };
-    const int64_t kp = std::min(kc, k - p0), tiles = (std::min(mc, m) + mr - 1) / mr;
-    kernels.pack(pb + j * kp, int(nr), at(p0, j0 + j), bcs, brs, std::min(nr, nj - j), kp);
-    if (m > kFewRows) return;
-    if (j + nr < nj) next.set(at(p0, j0 + j + nr), brs, bcs, kp, std::min(nr, nj - j - nr), tiles);
-    else if (p0 + kp < k) next.set(at(p0 + kp, j0), brs, bcs, std::min(kc, k - p0 - kp), std::min(nr, nj), tiles);
-    else if (j0 + nj < n) next.set(at(0, j0 + nj), brs, bcs, kc, std::min(nr, n - j0 - nj), tiles);
+  if (e.fetch) e.fetch->spread(pieces * ((n + nr - 1) / nr) * ((m + mr - 1) / mr));
+  Fetch next;
+  const auto pack_panel = [&](int64_t j0, int64_t p0, int64_t j, int64_t nj) {
+    const int64_t kp = std::min(kc, k - p0);
+    kernels.pack(pb + j * kp, int(nr), b + p0 * brs + (j0 + j) * bcs, bcs, brs, std::min(nr, nj - j), kp);
+    if (m > kFewRows || e.fetch) return;
+    int64_t col = j0 + j + nr, end = j0 + nj, p = p0;
+    if (col >= end) col = j0, p += kc;
+    if (p >= k) col = j0 + nc, end = n, p = 0;
+    if (col >= end) return;
+    next.rows[0] = panel_rows(b + p * brs + col * bcs, brs, bcs, std::min(kc, k - p), std::min(nr, end - col));
+    next.spread((std::min(mc, m) + mr - 1) / mr);
   };
-  NextPanel next;
   for (int64_t j0 = 0; j0 < n; j0 += nc) {
     int64_t nj = std::min(nc, n - j0);
     for (int64_t p0 = 0; p0 < k; p0 += kc) {
@@ -133,10 +120,10 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
           for (int64_t i = 0; i < mi; i += mr)
             kernels.pack(pa + i * kp, int(mr), rows + i * ars, ars, acs, std::min(mr, mi - i), kp);
         for (int64_t j = 0; j < nj; j += nr) {
-          if (i0 == 0) pack_panel(j0, p0, j, nj, next);
+          if (i0 == 0) pack_panel(j0, p0, j, nj);
           for (int64_t i = 0; i < mi; i += mr) {
             next.some();
-            if (e.ahead) e.ahead->some();
+            if (e.fetch) e.fetch->some();
             T* to = c + (i0 + i) * crs + j0 + j;
             const int height = int(std::min(mr, mi - i)), width = int(std::min(nr, nj - j));
             const Epilogue<T> here = shifted(step, i0 + i, j0 + j);
@@ -410,17 +397,17 @@ void gemm_complex(int64_t m, int64_t n, int64_t k, const std::complex<R>* a, int
 }  // namespace
 
 void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
-              const Scalar& alpha, const Scalar& beta, const void* bias, bool threads, Ahead* ahead) {
+              const Scalar& alpha, const Scalar& beta, const void* bias, bool threads, Fetch* fetch) {
   auto as = [&]<class T>() {
     return [&](auto&& product) {
       product(m, n, k, static_cast<const T*>(a.data), a.rs, a.cs, static_cast<const T*>(b.data), b.rs, b.cs,
               static_cast<T*>(c), crs, alpha.to<T>(), beta.to<T>(), static_cast<const T*>(bias), threads);
     };
   };
-  auto real = [ahead]<class T>(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b,
+  auto real = [fetch]<class T>(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b,
                                int64_t brs, int64_t bcs, T* c, int64_t crs, T alpha, T beta, const T* bias,
                                bool threads) {
-    gemm<T>(m, n, k, a, ars, acs, b, brs, bcs, c, crs, {alpha, beta, bias, nullptr, nullptr, ahead}, threads);
+    gemm<T>(m, n, k, a, ars, acs, b, brs, bcs, c, crs, {alpha, beta, bias, nullptr, nullptr, fetch}, threads);
   };
   auto integers = [&]<class U>() { as.template operator()<U>()(gemm_integers<U>); };
   switch (dtype) {

@@ -24,15 +24,24 @@ struct Finish {
   ~Finish() = default;
 };
 
-// What a thread multiplies next, brought into its second cache a few lines with each tile: matrices of a batch lie in
-// memory that no tile has touched before.
-struct Ahead {
-  const char* at[2];
-  int64_t lines[2], share = 0;
-  void spread(int64_t tiles) { share = (std::max(lines[0], lines[1]) + tiles - 1) / tiles; }
+// What a thread multiplies or packs next, brought into its second cache a few lines with each tile: neither matrices of
+// a batch nor weights are in a cache before.
+struct Fetch {
+  struct Rows {
+    const char* at = nullptr;
+    int64_t count = 0, lines = 0, apart = 0, line = 0;  // apart in bytes; line: the next one of the first row
+  };
+  Rows rows[2];
+  int64_t share = 0;
+  void spread(int64_t tiles) {
+    share = (std::max(rows[0].count * rows[0].lines, rows[1].count * rows[1].lines) + tiles - 1) / tiles;
+  }
   void some() {
-    for (int k = 0; k < 2; ++k)
-      for (int64_t i = std::min(share, lines[k]); i > 0; --i, --lines[k], at[k] += 64) __builtin_prefetch(at[k], 0, 2);
+    for (Rows& r : rows)
+      for (int64_t i = share; i > 0 && r.count > 0; --i) {
+        __builtin_prefetch(r.at + r.line * 64, 0, 2);
+        if (++r.line >= r.lines) r.line = 0, r.at += r.apart, --r.count;
+      }
   }
 };
 
@@ -42,7 +51,7 @@ struct Epilogue {
   const T* bias_col = nullptr;   // one number per column of C
   const T* bias_row = nullptr;   // one number per row of C
   const Finish<T>* finish = nullptr;  // of the whole product; kernels do not look at it
-  Ahead* ahead = nullptr;             // one thread's
+  Fetch* fetch = nullptr;             // one thread's
 };
 
 // Matrices of a batch: how many, and how many numbers each lies behind the one before.
@@ -103,7 +112,7 @@ void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> p
 // Any dtype but bool and float8; C in the operands' dtype, `bias` (per column, may be null) too.
 void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
               const Scalar& alpha, const Scalar& beta, const void* bias = nullptr, bool threads = true,
-              Ahead* ahead = nullptr);
+              Fetch* fetch = nullptr);
 
 // How many numbers a matrix has; an error where no memory could hold them.
 inline size_t product_area(int64_t rows, int64_t cols) { return size_t(size_product("matmul", {rows, cols})); }

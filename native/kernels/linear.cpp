@@ -106,9 +106,9 @@ void multiply(DType dtype, Product p, const char* a, const char* b, char* c, con
   int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
   auto left = [&](int64_t index) { return a + place(p, p.a, index) * size; };
   auto right = [&](int64_t index) { return b + place(p, p.b, index) * size; };
-  auto one = [&](int64_t index, bool threads, Ahead* ahead) {
+  auto one = [&](int64_t index, bool threads, Fetch* fetch) {
     gemm_any(dtype, p.m, p.n, p.k, {left(index), p.ars, p.acs}, {right(index), p.brs, p.bcs},
-             c + place(p, p.c, index) * size, p.crs, alpha, beta, bias, threads, ahead);
+             c + place(p, p.c, index) * size, p.crs, alpha, beta, bias, threads, fetch);
   };
   // the choice rests on sizes alone, so that results do not depend on the number of threads
   const bool plain = is_one(alpha) && is_zero(beta) && !bias;
@@ -124,8 +124,9 @@ void multiply(DType dtype, Product p, const char* a, const char* b, char* c, con
   const bool dense = is_dense(p, size);
   parallel_for(count, std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(work, 1)), [&](int64_t i, int64_t end) {
     for (; dense && i + 1 < end; ++i) {
-      Ahead next{{left(i + 1), right(i + 1)},
-                 {p.a.back() ? p.m * p.k * size / 64 : 0, p.b.back() ? p.k * p.n * size / 64 : 0}};
+      Fetch next;
+      if (p.a.back()) next.rows[0] = {left(i + 1), 1, p.m * p.k * size / 64};
+      if (p.b.back()) next.rows[1] = {right(i + 1), 1, p.k * p.n * size / 64};
       one(i, false, &next);
     }
     for (; i < end; ++i) one(i, false, nullptr);

@@ -332,7 +332,7 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
             int64_t brs, int64_t bcs, typename X::T* c, int64_t crs, const Epilogue<typename X::T>& e,
             typename X::T* scratch) {
   constexpr int NR = kWide * X::width;
-  if (e.ahead) e.ahead->spread(((n + NR - 1) / NR) * ((m + kRows - 1) / kRows));
+  if (e.fetch) e.fetch->spread(((n + NR - 1) / NR) * ((m + kRows - 1) / kRows));
   for (int64_t j = 0; j < n; j += NR) {
     int cols = int(std::min<int64_t>(NR, n - j));
     const typename X::T* panel = b + j * bcs;
@@ -347,7 +347,7 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
     }
     for (int64_t i = 0; i < m; i += kRows) {
       int rows = int(std::min<int64_t>(kRows, m - i));
-      if (e.ahead) e.ahead->some();
+      if (e.fetch) e.fetch->some();
       Epilogue<typename X::T> tile = e;
       if (e.bias_col) tile.bias_col += j;
       if (e.bias_row) tile.bias_row += i;
