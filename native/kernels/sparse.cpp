@@ -13,6 +13,7 @@ namespace flambeau {
 namespace {
 
 constexpr int64_t kGrain = 1 << 14;
+constexpr int64_t kNear = 1 << 19;  // bytes of the dense matrix that the second-level cache keeps
 
 bool is_index(const Tensor& t) { return t.dtype == DType::Int64 || t.dtype == DType::Int32; }
 template <class F>
@@ -83,6 +84,7 @@ struct Entries {
   int64_t count;
   int64_t size;   // of the matrix, in columns
   bool* outside;  // set when a column lies outside
+  int64_t ahead = INT64_MAX / 2;  // how many entries early dense rows are fetched that no near cache holds
   int64_t at(int64_t k) const {
     const int64_t j = int64_t(__atomic_load_n(column + k, __ATOMIC_RELAXED));
     if (__builtin_expect(uint64_t(j) < uint64_t(size), 1)) return j;
@@ -98,6 +100,10 @@ inline void row_block(const Entries<T, I>& row, const T* dense, int64_t step, T*
   Vector<T> sum[V] = {};
   for (int64_t k = 0; k < row.count; ++k) {
     const T* from = dense + row.at(k) * step;
+    if (V >= 2 && k + row.ahead < row.count) {
+      const char* later = reinterpret_cast<const char*>(dense + row.at(k + row.ahead) * step);
+      for (int v = 0; v < V * int(sizeof(Vector<T>)); v += 64) __builtin_prefetch(later + v);
+    }
     const Vector<T> x = splat<T>(row.value[k]);
     for (int v = 0; v < V; ++v) sum[v] += x * load_vector(from + v * L);
   }
@@ -228,10 +234,12 @@ void cpu_csr_mm(Call& c) {
     auto run = [&]<class I>() {
       LockRelease lock((col->numel + rows) * n);
       const int64_t* at = crow->ptr<int64_t>();
+      const int64_t ahead = dense->nbytes() > kNear ? 8 : INT64_MAX / 2;
       each_rows(at, rows, col->numel, n, [&](int64_t first, int64_t last) {
         bool wrong = false;
         for (int64_t r = first; r < last; ++r) {
-          Entries<T, I> row{values->ptr<T>() + at[r], col->ptr<I>() + at[r], at[r + 1] - at[r], outside.size, &wrong};
+          Entries<T, I> row{values->ptr<T>() + at[r], col->ptr<I>() + at[r], at[r + 1] - at[r], outside.size, &wrong,
+                            ahead};
           row_times_dense(row, dense->ptr<T>(), n, out.ptr<T>() + r * n);
         }
         if (wrong) outside.found = true;

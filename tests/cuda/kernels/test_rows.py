@@ -97,6 +97,8 @@ def _scaled():
 
 
 OWN = {
+    "csr_max": lambda: own("csr_max", flambeau.tensor([0, 2, 2, 5]), flambeau.tensor([1, 3, 0, 1, 3]),
+                           flambeau.randn(4, 6)),
     "csr_transpose": lambda: own("csr_transpose", flambeau.tensor([0, 2, 2, 5]), flambeau.tensor([1, 3, 0, 1, 3]), 5),
     "dropout_scale": lambda: own("dropout_scale", flambeau.randn(5, 6), flambeau.randn(5, 6) > 0, 0.25),
     "_linear_tail": lambda: own("_linear_tail", flambeau.randn(3, 5), flambeau.randn(4, 5), flambeau.randn(4), None,
