@@ -1,5 +1,7 @@
 """embedding_bag against its definition, bag by bag."""
 
+import itertools
+
 import pytest
 
 import flambeau
@@ -11,7 +13,7 @@ REDUCE = {"sum": lambda r: r.sum(0), "mean": lambda r: r.mean(0), "max": lambda 
 
 def plainly(index, weight, bounds, mode, factors=None, padding_idx=None):
     made = []
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in itertools.pairwise(bounds):
         kept = [k for k in range(begin, end) if index[k] != padding_idx]
         rows = [weight[index[k]] if factors is None else weight[index[k]] * factors[k] for k in kept]
         made.append(REDUCE[mode](flambeau.stack(rows)) if rows else weight[0] * 0)
