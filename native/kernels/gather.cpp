@@ -153,6 +153,7 @@ constexpr auto kLeast = [](auto& place, auto value) {
 };
 constexpr auto kTimes = [](auto& place, auto value) { place = place * value; };
 constexpr auto kPlus = [](auto& place, auto value) { place = place + value; };
+constexpr auto kPlusHalf = []<class T>(T& place, T value) { place = T(float(place) + float(value)); };
 
 // out[..., index, ...] (op)= source, in the order of memory of `index`: the same result for any number of threads.
 void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, Combine how) {
@@ -180,6 +181,8 @@ void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& sour
   if (how == Combine::Add && out.dtype == DType::Float32) return rows.template operator()<float>(kPlus);
   if (how == Combine::Add && out.dtype == DType::Float64) return rows.template operator()<double>(kPlus);
   if (how == Combine::Add && out.dtype == DType::Int64) return rows.template operator()<uint64_t>(kPlus);
+  if (how == Combine::Add && out.dtype == DType::BFloat16) return rows.template operator()<bfloat16>(kPlusHalf);
+  if (how == Combine::Add && out.dtype == DType::Float16) return rows.template operator()<float16>(kPlusHalf);
   if (how != Combine::Replace && how != Combine::Add && (out.dtype == DType::Float32 || out.dtype == DType::Float64)) {
     auto by = [&]<class T>() {
       if (how == Combine::Multiply) rows.template operator()<T>(kTimes);

@@ -2,6 +2,7 @@
 // computes them again from the input, which is in cache anyway, so nothing has to be saved.
 #include "norm.h"
 #include "norm_loops.h"
+#include "row_loops.h"
 #include "scratch.h"
 
 namespace flambeau {
@@ -15,7 +16,7 @@ NormLoopsOfLevel::NormLoopsOfLevel(int level, const NormLoops& floats, const Nor
 }
 const NormLoops& norm_loops(DType dtype) {
   static const NormLoops* best = loops_of_level[cpu_level() > 0 && loops_of_level[1][0].forward ? 1 : 0];
-  return best[dtype == DType::Float32 ? 0 : dtype == DType::Float16 ? 1 : 2];
+  return best[row_dtype(dtype)];
 }
 
 }  // namespace flambeau
