@@ -218,3 +218,31 @@ def test_group_norm_of_large_images_with_channels_last():
 
     for last, plain in zip(results(flambeau.channels_last), results(flambeau.contiguous_format), strict=True):
         np.testing.assert_allclose(last.numpy(), plain.numpy(), rtol=2e-5, atol=2e-3 if plain.ndim == 1 else 2e-5)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float64, flambeau.float32, flambeau.bfloat16], ids=str)
+@pytest.mark.parametrize("groups, shape", [(64, (2, 64, 9, 13)), (5, (3, 35, 4, 5)), (3, (1, 300, 11, 7)),
+                                           (2, (2, 2, 90, 80))], ids=str)
+def test_group_norm_of_columns(groups, shape, dtype):
+    """Channels that lie last are columns: read block by block, with means far from zero; the same on one thread."""
+    x = (flambeau.randn(shape) + 100).to(dtype).requires_grad_()
+    w = flambeau.rand(shape[1]).to(dtype).requires_grad_()
+    g = flambeau.randn(shape).to(dtype)
+
+    def gradients(x, w, g):
+        y = F.group_norm(x, groups, w)
+        return y, *flambeau.autograd.grad(y, (x, w), g)
+
+    expected = gradients(x.double(), w.double(), g.double())
+    last = [t.detach().contiguous(memory_format=flambeau.channels_last) for t in (x, g)]
+    threads, found = flambeau.get_num_threads(), []
+    try:
+        for count in (threads, 1):
+            flambeau.set_num_threads(count)
+            found.append(gradients(last[0].requires_grad_(), w, last[1]))
+    finally:
+        flambeau.set_num_threads(threads)
+    near = {flambeau.float64: 1e-9, flambeau.float32: 1e-4, flambeau.bfloat16: 2e-2}[dtype]
+    for a, b, e in zip(*found, expected, strict=True):
+        assert flambeau.equal(a, b)
+        assert flambeau.allclose(a.double(), e, rtol=near, atol=near * float(e.abs().max()))
