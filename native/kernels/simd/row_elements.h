@@ -1,4 +1,5 @@
-// What rows are made of in memory: floats, or halves that are widened as they are loaded and rounded as they are stored.
+// What rows are made of in memory: floats, or halves that are widened as they are loaded and rounded as they are
+// stored.
 #pragma once
 #include <bit>
 

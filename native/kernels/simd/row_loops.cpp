@@ -235,10 +235,8 @@ void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t
   }
 }
 
-const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {softmax,
-                                             {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>},
-                                             exp_sum,
-                                             columns_exp});
+const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {
+    softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>}, exp_sum, columns_exp});
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
