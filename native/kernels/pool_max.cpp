@@ -273,41 +273,71 @@ bool own_places(const int64_t* __restrict at, int64_t count, int64_t size, int64
   return !(signs >> 63);
 }
 
-// The places [first, last) of a plane; false: an index lies outside of it.
+// What a block of indices lies between.
+struct Span {
+  int64_t low, high;
+  bool meets(int64_t first, int64_t last) const { return low < last && high >= first; }
+  bool within(int64_t first, int64_t last) const { return low >= first && high < last; }
+};
+Span span_of(const int64_t* at, int64_t count) {
+  Span s{INT64_MAX, INT64_MIN};
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t place = at[k];
+    s.low = std::min(s.low, place), s.high = std::max(s.high, place);
+  }
+  return s;
+}
+// The places [first, last) of a plane; false: an index lies outside of it. Without spans it is the whole plane.
 template <class T>
 bool scatter_range(const T* g, const int64_t* index, int64_t places, int64_t out_places, int64_t first, int64_t last,
-                   T* plane) {
+                   const Span* spans, T* plane) {
   std::fill(plane + first, plane + last, T(0));
-  const bool parted = last - first < out_places;
   int64_t own[kOwn];
   for (int64_t i = 0; i < places; i += kOwn) {
     const int64_t count = std::min(kOwn, places - i);
+    const Span* span = spans ? spans + i / kOwn : nullptr;
+    if (span && !span->meets(first, last)) continue;
     if (!own_places<false>(index + i, count, out_places, 1, own)) return false;
-    int64_t low = own[0], high = low;
-    if (parted)
-      for (int64_t k = 1; k < count; ++k) low = std::min(low, own[k]), high = std::max(high, own[k]);
-    if (!parted || (low >= first && high < last)) {
+    if (!span || span->within(first, last)) {
       for (int64_t k = 0; k < count; ++k) plane[own[k]] += g[i + k];
-    } else if (low < last && high >= first) {
+    } else {
       for (int64_t k = 0; k < count; ++k)
         if (own[k] >= first && own[k] < last) plane[own[k]] += g[i + k];
     }
   }
   return true;
 }
-// Threads share planes, or parts of few.
+// Threads share a plane: each adds what goes to its part, in the order of the indices.
+template <class T>
+bool scatter_plane(const T* g, const int64_t* index, int64_t places, int64_t out_places, T* plane) {
+  const int64_t parts = std::clamp<int64_t>(out_places >> 14, 1, 16), blocks = (places + kOwn - 1) / kOwn;
+  if (parts == 1 || num_threads() == 1)
+    return scatter_range<T>(g, index, places, out_places, 0, out_places, nullptr, plane);
+  std::vector<Span> spans(static_cast<size_t>(blocks));
+  std::atomic<bool> good = true;
+  parallel_for(blocks, 16, [&](int64_t b, int64_t end) {
+    for (; b < end; ++b) {
+      spans[size_t(b)] = span_of(index + b * kOwn, std::min(kOwn, places - b * kOwn));
+      if (!spans[size_t(b)].within(0, out_places)) good = false;
+    }
+  });
+  parallel_for(parts, 1, [&](int64_t u, int64_t end) {
+    for (; u < end && good; ++u)
+      if (!scatter_range(g, index, places, out_places, out_places * u / parts, out_places * (u + 1) / parts,
+                         spans.data(), plane))
+        good = false;
+  });
+  return good;
+}
 template <class T>
 bool scatter_planes(const T* g, const int64_t* index, int64_t planes, int64_t places, int64_t out_places, T* to) {
+  if (planes == 1) return scatter_plane(g, index, places, out_places, to);
   std::atomic<bool> good = true;
-  const int64_t parts = planes >= num_threads() ? 1 : std::clamp<int64_t>(out_places >> 14, 1, 8);
-  const int64_t grain = std::max<int64_t>(1, 32768 * parts / (places + out_places + 1));
-  parallel_for(planes * parts, grain, [&](int64_t u, int64_t end) {
-    for (; u < end; ++u) {
-      const int64_t p = u / parts, first = out_places * (u % parts) / parts;
-      if (!scatter_range(g + p * places, index + p * places, places, out_places, first,
-                         out_places * (u % parts + 1) / parts, to + p * out_places))
+  parallel_for(planes, std::max<int64_t>(1, 32768 / (places + out_places + 1)), [&](int64_t p, int64_t end) {
+    for (; p < end; ++p)
+      if (!scatter_range<T>(g + p * places, index + p * places, places, out_places, 0, out_places, nullptr,
+                            to + p * out_places))
         good = false;
-    }
   });
   return good;
 }

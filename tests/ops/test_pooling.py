@@ -173,6 +173,12 @@ def test_the_gradient_is_added_at_the_places_of_maxima(shape, dtype):
     for form in (flambeau.contiguous_format, flambeau.channels_last):
         of, at = g.contiguous(memory_format=form), places.contiguous(memory_format=form)
         found.append(pooling.max_pool_backward(of, at, shape[2:]))
+        threads = flambeau.get_num_threads()
+        try:
+            flambeau.set_num_threads(1)
+            assert flambeau.equal(pooling.max_pool_backward(of, at, shape[2:]), found[-1])
+        finally:
+            flambeau.set_num_threads(threads)
         near = 1e-1 if dtype == flambeau.bfloat16 else 1e-5
         assert flambeau.allclose(found[-1].double().flatten(2), expected, rtol=near, atol=near)
         for wrong in (-1, count):
