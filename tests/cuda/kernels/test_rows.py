@@ -120,6 +120,14 @@ def test_a_plan_computes_what_the_cpu_does(name):
     check_all([largest])
 
 
+@pytest.mark.parametrize("centred", (False, True))
+@pytest.mark.parametrize("rows", (0, 7))
+def test_the_gradient_of_a_norm_s_input_alone(rows, centred):
+    """The sums for the parameters are left at zero."""
+    g, x, w = flambeau.randn(rows, 33), flambeau.randn(rows, 33), flambeau.rand(33)
+    check_all(own("_layer_norm_backward", g, x, (33,), w, 1e-5, centred, False))
+
+
 @pytest.mark.parametrize("size", ((5, 4), (13, 30), (9, 11)), ids=str)
 @pytest.mark.parametrize("antialias", (False, True))
 @pytest.mark.parametrize("mode", ("bilinear", "bicubic", "lanczos"))
