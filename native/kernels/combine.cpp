@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "elementwise.h"
+
 namespace flambeau {
 namespace {
 
@@ -38,6 +40,8 @@ void extreme(char* a, const char* b) {
 template <class T>
 void replace(char* a, const char* b) { std::memcpy(a, b, sizeof(T)); }
 
+const Scalar kOne(1);  // what the second summand is multiplied by
+
 }  // namespace
 
 CombineFn combine_function(Combine how, DType dtype) {
@@ -64,8 +68,13 @@ void add_run(DType dtype, char* out, int64_t out_stride, const char* in, int64_t
   };
   if (dtype == DType::Float32) return plain.template operator()<float>();
   if (dtype == DType::Float64) return plain.template operator()<double>();
+  const int64_t item = item_size(dtype);
+  if (const LoopFn loop = find_elementwise("add")->loop[int(dtype)]; loop && out_stride == 1 && in_stride == 1) {
+    char* const ptr[] = {out, out, const_cast<char*>(in)};
+    const int64_t stride[] = {item, item, item};
+    return loop(ptr, stride, n, &kOne);
+  }
   CombineFn f = combine_function(Combine::Add, dtype);
-  int64_t item = item_size(dtype);
   for (int64_t k = 0; k < n; ++k) f(out + k * out_stride * item, in + k * in_stride * item);
 }
 

@@ -153,6 +153,20 @@ constexpr auto kLeast = [](auto& place, auto value) {
 };
 constexpr auto kTimes = [](auto& place, auto value) { place = place * value; };
 constexpr auto kPlus = [](auto& place, auto value) { place = place + value; };
+constexpr auto kPlusHalf = []<class T>(T& place, T value) { place = T(float(place) + float(value)); };
+
+// Sums of the common types, without a call for each; false: of others.
+template <class Rows>
+bool add_by_type(DType t, Rows& rows) {
+  switch (t) {
+    case DType::Float32: rows.template operator()<float>(kPlus); return true;
+    case DType::Float64: rows.template operator()<double>(kPlus); return true;
+    case DType::Int64: rows.template operator()<uint64_t>(kPlus); return true;
+    case DType::BFloat16: rows.template operator()<bfloat16>(kPlusHalf); return true;
+    case DType::Float16: rows.template operator()<float16>(kPlusHalf); return true;
+    default: return false;
+  }
+}
 
 // out[..., index, ...] (op)= source, in the order of memory of `index`: the same result for any number of threads.
 void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, Combine how) {
@@ -177,9 +191,7 @@ void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& sour
       });
     });
   };
-  if (how == Combine::Add && out.dtype == DType::Float32) return rows.template operator()<float>(kPlus);
-  if (how == Combine::Add && out.dtype == DType::Float64) return rows.template operator()<double>(kPlus);
-  if (how == Combine::Add && out.dtype == DType::Int64) return rows.template operator()<uint64_t>(kPlus);
+  if (how == Combine::Add && add_by_type(out.dtype, rows)) return;
   if (how != Combine::Replace && how != Combine::Add && (out.dtype == DType::Float32 || out.dtype == DType::Float64)) {
     auto by = [&]<class T>() {
       if (how == Combine::Multiply) rows.template operator()<T>(kTimes);

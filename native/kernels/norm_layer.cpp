@@ -2,15 +2,21 @@
 // computes them again from the input, which is in cache anyway, so nothing has to be saved.
 #include "norm.h"
 #include "norm_loops.h"
+#include "row_loops.h"
 #include "scratch.h"
 
 namespace flambeau {
 
-static NormLoops loops_of_level[2];
-NormLoopsOfLevel::NormLoopsOfLevel(int level, const NormLoops& loops) { loops_of_level[level] = loops; }
-const NormLoops& norm_loops() {
-  static const NormLoops& best = loops_of_level[cpu_level() > 0 && loops_of_level[1].forward ? 1 : 0];
-  return best;
+static NormLoops loops_of_level[2][3];
+NormLoopsOfLevel::NormLoopsOfLevel(int level, const NormLoops& floats, const NormLoops& float16,
+                                   const NormLoops& bfloat16) {
+  loops_of_level[level][0] = floats;
+  loops_of_level[level][1] = float16;
+  loops_of_level[level][2] = bfloat16;
+}
+const NormLoops& norm_loops(DType dtype) {
+  static const NormLoops* best = loops_of_level[cpu_level() > 0 && loops_of_level[1][0].forward ? 1 : 0];
+  return best[row_dtype(dtype)];
 }
 
 }  // namespace flambeau
@@ -38,8 +44,6 @@ void infer_layer_norm(Call& c) {
 }
 template <class T, bool centred>
 void norm_row(const T* x, const T* w, const T* b, int64_t n, double eps, T* y) {
-  if constexpr (std::is_same_v<T, float>)
-    if (n <= kLongestNormRow) return norm_loops().forward(x, w, b, n, eps, centred, y);
   Statistics s = statistics<T, centred>(x, n, eps);
   const T mean = T(s.mean), rstd = T(s.rstd);
   each<T>(n, [&](int64_t i, int k) {
@@ -63,6 +67,13 @@ void cpu_layer_norm(Call& c) {
     {
       LockRelease lock(given.numel * 2);
       parallel_for(m, std::max<int64_t>(1, kGrain / 2 / n), [&](int64_t begin, int64_t end) {
+        if constexpr (std::is_same_v<T, float>)
+          if (n <= kLongestNormRow) {
+            for (int64_t r = begin; r < end; ++r)
+              norm_loops(given.dtype).forward(in.data + r * n * in.item, weight.data(), bias ? shift.data() : nullptr,
+                                              n, eps, centred, out.data + r * n * out.item);
+            return;
+          }
         std::vector<T> a(in.direct ? 0 : size_t(n)), b(out.direct ? 0 : size_t(n));
         for (int64_t r = begin; r < end; ++r) {
           const T* p = in.at(r * n, n, a.data());
@@ -75,7 +86,8 @@ void cpu_layer_norm(Call& c) {
   });
 }
 
-// _layer_norm_backward(grad, input, normalized_shape, weight, eps, centred) -> (input's, weight's, bias's gradient)
+// _layer_norm_backward(grad, input, normalized_shape, weight, eps, centred, sums) -> (input's, weight's, bias's
+// gradient); the last two are zero without `sums`
 void infer_layer_norm_backward(Call& c) {
   Tensor& x = c.tensor(1);
   check_normalized_shape(c, x, c.ints(2));
@@ -96,18 +108,43 @@ void norm_row_backward(const T* g, const T* x, const T* w, int64_t n, double eps
   const T level = centred ? T(row_dot(g, w, n) / double(n)) : T(0);
   each<T>(n, [&](int64_t i, int k) {
     Vector<T> gi = take(g + i, k), hat = (take(x + i, k) - mean) * rstd;
-    give<T>(dw + i, take(dw + i, k) + gi * hat, k);
-    give<T>(db + i, take(db + i, k) + gi, k);
+    if (dw) {
+      give<T>(dw + i, take(dw + i, k) + gi * hat, k);
+      give<T>(db + i, take(db + i, k) + gi, k);
+    }
     give<T>(dx + i, rstd * (gi * take(w + i, k) - level - hat * along), k);
   });
 }
+
+// Gradients and inputs as rows, and where their gradients go.
 template <class T, bool centred>
-void norm_rows_backward(const T* g, const T* x, const T* w, int64_t rows, int64_t n, double eps, T* dx, T* dw, T* db) {
-  if constexpr (std::is_same_v<T, float>)
-    if (n <= kLongestNormRow) return norm_loops().backward(g, x, w, rows, n, eps, centred, dx, dw, db);
-  for (int64_t r = 0; r < rows; ++r)
-    norm_row_backward<T, centred>(g + r * n, x + r * n, w, n, eps, dx + r * n, dw, db);
-}
+struct BackwardRows {
+  RowReader<T> gs, xs;
+  RowWriter<T> out;
+  const T* w;
+  int64_t n;
+  double eps;
+  DType dtype;
+  bool in_place;         // whether loops read and write the memory itself
+  int64_t together = 1;  // rows: both stay in the first-level cache
+  BackwardRows(const Tensor& grad, const Tensor& input, const T* w, int64_t n, double eps, Tensor& to)
+      : gs(grad), xs(input), out(to), w(w), n(n), eps(eps), dtype(input.dtype),
+        in_place(std::is_same_v<T, float> && n <= kLongestNormRow && grad.dtype == input.dtype) {
+    if (in_place && n <= 1024) together = 2;
+  }
+  // Buffers for rows of another type than T: gradient, input, result.
+  std::vector<T> room() const { return std::vector<T>(in_place ? 0 : size_t(3 * n)); }
+  // Of row r, or of it and the next one.
+  void run(int64_t r, int64_t rows, T* room, T* dw, T* db) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (in_place)
+        return norm_loops(dtype).backward(gs.data + r * n * gs.item, xs.data + r * n * xs.item, w, rows, n, eps,
+                                          centred, out.data + r * n * out.item, dw, db);
+    T* dx = out.at(r * n, room + 2 * n);
+    norm_row_backward<T, centred>(gs.at(r * n, n, room), xs.at(r * n, n, room + n), w, n, eps, dx, dw, db);
+    out.done(r * n, n, dx);
+  }
+};
 
 // The sums that the pieces made, for weight and bias behind each other, as the gradients of weight and bias.
 void add_pieces(double* total, int64_t pieces, int64_t n, char* grad_weight, char* grad_bias,
@@ -124,30 +161,23 @@ void add_pieces(double* total, int64_t pieces, int64_t n, char* grad_weight, cha
 }
 
 template <class T, bool centred>
-void layer_norm_backward(const Tensor& grad, const Tensor& input, const T* w, int64_t n, double eps, Tensor& grad_input,
-                         char* grad_weight, char* grad_bias, DType dtype) {
-  RowReader<T> gs(grad), xs(input);
-  RowWriter<T> out(grad_input);
-  const int64_t m = input.numel / n;
+void layer_norm_backward(const BackwardRows<T, centred>& of, int64_t m, char* grad_weight, char* grad_bias,
+                         DType dtype) {
+  const int64_t n = of.n;
   // each piece of the rows sums its share of the parameters' gradients
-  const int64_t pieces = std::clamp<int64_t>(input.numel / kGrain, 1, std::clamp<int64_t>(m / 32, 1, 16));
+  const int64_t pieces = std::clamp<int64_t>(m * n / kGrain, 1, std::clamp<int64_t>(m / 32, 1, 16));
   const int64_t apart = (n + 15) / 16 * 16 + 48;  // of the two sums: not at one place of two pages
-  const int64_t together = n <= (out.direct ? 1024 : 512) ? 2 : 1;  // rows: both stay in the first-level cache
   double* total = scratch<double>(kScratchA, 2 * n * pieces);
   std::fill_n(total, 2 * n * pieces, 0.0);
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    std::vector<T> a(gs.direct ? 0 : size_t(2 * n)), b(xs.direct ? 0 : size_t(2 * n)),
-        d(out.direct ? 0 : size_t(2 * n)), part(size_t(2 * apart), T(0));
+    std::vector<T> room = of.room(), part(size_t(2 * apart), T(0));
     T *const dw = part.data(), *const db = dw + apart;
     for (int64_t piece = begin; piece < end; ++piece) {
       double* sum = total + 2 * n * piece;
       const int64_t first = m * piece / pieces, last = m * (piece + 1) / pieces;
-      for (int64_t r = first; r < last; r += together) {
-        const int64_t rows = std::min(together, last - r);
-        T* dx = out.at(r * n, d.data());
-        norm_rows_backward<T, centred>(gs.at(r * n, rows * n, a.data()), xs.at(r * n, rows * n, b.data()), w, rows, n,
-                                       eps, dx, dw, db);
-        out.done(r * n, rows * n, dx);
+      for (int64_t r = first; r < last; r += of.together) {
+        const int64_t rows = std::min(of.together, last - r);
+        of.run(r, rows, room.data(), dw, db);
         if ((r + rows - first) % 64 == 0 || r + rows == last) {
           for (int64_t i = 0; i < n; ++i) sum[i] += double(dw[i]), sum[n + i] += double(db[i]);
           std::ranges::fill(part, T(0));
@@ -157,24 +187,34 @@ void layer_norm_backward(const Tensor& grad, const Tensor& input, const T* w, in
   });
   add_pieces(total, pieces, n, grad_weight, grad_bias, dtype);
 }
+// The input's gradient alone.
+template <class T, bool centred>
+void input_backward(const BackwardRows<T, centred>& of, int64_t m) {
+  parallel_for(m, std::max<int64_t>(1, kGrain / 4 / of.n), [&](int64_t r, int64_t end) {
+    std::vector<T> room = of.room();
+    for (; r < end; r += of.together)
+      of.run(r, std::min(of.together, end - r), room.data(), nullptr, nullptr);
+  });
+}
+template <class T, bool centred>
+void backward_rows(Call& c, const Tensor& grad, const Tensor& input) {
+  const int64_t n = count(c.ints(2));
+  std::vector<T> weight = parameter<T>(c.optional_tensor(3), n, T(1));
+  const BackwardRows<T, centred> of(grad, input, weight.data(), n, epsilon(c, 4, input.dtype), c.out(0));
+  LockRelease lock(input.numel * 2);
+  if (c.boolean(6)) layer_norm_backward(of, input.numel / n, c.out(1).data, c.out(2).data, c.out(1).dtype);
+  else input_backward(of, input.numel / n);
+}
 void cpu_layer_norm_backward(Call& c) {
   Tensor& given = c.tensor(1);
-  if (!given.numel) {
+  if (!given.numel || !c.boolean(6)) {
     fill(c.out(1), Scalar(0));
     fill(c.out(2), Scalar(0));
-    return;
   }
-  const int64_t n = count(c.ints(2));
-  const double eps = epsilon(c, 4, given.dtype);
+  if (!given.numel) return;
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef x = contiguous(given), g = rows_of<T>(c.tensor(0), given.dtype);
-    std::vector<T> weight = parameter<T>(c.optional_tensor(3), n, T(1));
-    Tensor &dx = c.out(0), &dw = c.out(1), &db = c.out(2);
-    {
-      LockRelease lock(given.numel * 2);
-      auto run = c.boolean(5) ? layer_norm_backward<T, true> : layer_norm_backward<T, false>;
-      run(*g, *x, weight.data(), n, eps, dx, dw.data, db.data, c.out(1).dtype);
-    }
+    (c.boolean(5) ? backward_rows<T, true> : backward_rows<T, false>)(c, *g, *x);
   });
 }
 

@@ -236,11 +236,11 @@ void infer_adaptive_max(Call& c) {
 }
 void cpu_adaptive_max(Call& c) { run_max<true>(c, c.handed<Shape>()); }
 
-// Whether gradient and indices have the channels last.
+// Whether gradient and indices have the channels last, and a place of an image is a number of 32 bits.
 bool lie_last(const Call& c) {
   const Tensor &g = c.tensor(0), &indices = c.tensor(1);
   return sum_dtype(g.dtype) == DType::Float32 && size_t(g.ndim) == c.ints(2).size() + 2 && has_channels_last(g) &&
-         has_channels_last(indices);
+         has_channels_last(indices) && count(c.ints(2)) <= UINT32_MAX;
 }
 
 // max_pool_backward(grad, indices, size): zeros of the planes' `size`, grad added at indices
@@ -259,24 +259,103 @@ void infer_max_backward(Call& c) {
   else c.output(shape, g.dtype, g.device);
 }
 
+// A private copy of up to kOwn indices, since another thread may change them between the check and their use. False:
+// one lies outside of [0, size). With `channels`, which lie last: the places of that many numbers side by side.
+constexpr int64_t kOwn = 1024;
+template <bool last>
+bool own_places(const int64_t* __restrict at, int64_t count, int64_t size, int64_t channels, int64_t* __restrict own) {
+  uint64_t signs = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t place = at[k];
+    own[k] = last ? int64_t(uint64_t(uint32_t(place)) * uint32_t(channels)) + k : place;
+    signs |= uint64_t(place) | (uint64_t(size - 1) - uint64_t(place));
+  }
+  return !(signs >> 63);
+}
+
+// What a block of indices lies between.
+struct Span {
+  int64_t low, high;
+  bool meets(int64_t first, int64_t last) const { return low < last && high >= first; }
+  bool within(int64_t first, int64_t last) const { return low >= first && high < last; }
+};
+Span span_of(const int64_t* at, int64_t count) {
+  Span s{INT64_MAX, INT64_MIN};
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t place = at[k];
+    s.low = std::min(s.low, place), s.high = std::max(s.high, place);
+  }
+  return s;
+}
+// The places [first, last) of a plane; false: an index lies outside of it. Without spans it is the whole plane.
+template <class T>
+bool scatter_range(const T* g, const int64_t* index, int64_t places, int64_t out_places, int64_t first, int64_t last,
+                   const Span* spans, T* plane) {
+  std::fill(plane + first, plane + last, T(0));
+  int64_t own[kOwn];
+  for (int64_t i = 0; i < places; i += kOwn) {
+    const int64_t count = std::min(kOwn, places - i);
+    const Span* span = spans ? spans + i / kOwn : nullptr;
+    if (span && !span->meets(first, last)) continue;
+    if (!own_places<false>(index + i, count, out_places, 1, own)) return false;
+    if (!span || span->within(first, last)) {
+      for (int64_t k = 0; k < count; ++k) plane[own[k]] += g[i + k];
+    } else {
+      for (int64_t k = 0; k < count; ++k)
+        if (own[k] >= first && own[k] < last) plane[own[k]] += g[i + k];
+    }
+  }
+  return true;
+}
+// Threads share a plane: each adds what goes to its part, in the order of the indices.
+template <class T>
+bool scatter_plane(const T* g, const int64_t* index, int64_t places, int64_t out_places, T* plane) {
+  const int64_t parts = std::clamp<int64_t>(out_places >> 14, 1, 16), blocks = (places + kOwn - 1) / kOwn;
+  if (parts == 1 || num_threads() == 1)
+    return scatter_range<T>(g, index, places, out_places, 0, out_places, nullptr, plane);
+  std::vector<Span> spans(static_cast<size_t>(blocks));
+  std::atomic<bool> good = true;
+  parallel_for(blocks, 16, [&](int64_t b, int64_t end) {
+    for (; b < end; ++b) {
+      spans[size_t(b)] = span_of(index + b * kOwn, std::min(kOwn, places - b * kOwn));
+      if (!spans[size_t(b)].within(0, out_places)) good = false;
+    }
+  });
+  parallel_for(parts, 1, [&](int64_t u, int64_t end) {
+    for (; u < end && good; ++u)
+      if (!scatter_range(g, index, places, out_places, out_places * u / parts, out_places * (u + 1) / parts,
+                         spans.data(), plane))
+        good = false;
+  });
+  return good;
+}
 template <class T>
 bool scatter_planes(const T* g, const int64_t* index, int64_t planes, int64_t places, int64_t out_places, T* to) {
+  if (planes == 1) return scatter_plane(g, index, places, out_places, to);
   std::atomic<bool> good = true;
   parallel_for(planes, std::max<int64_t>(1, 32768 / (places + out_places + 1)), [&](int64_t p, int64_t end) {
-    for (; p < end; ++p) {
-      T* plane = to + p * out_places;
-      std::fill_n(plane, out_places, T(0));
-      for (int64_t i = p * places; i < (p + 1) * places; ++i) {
-        const int64_t at = __atomic_load_n(index + i, __ATOMIC_RELAXED);
-        if (uint64_t(at) >= uint64_t(out_places)) { good = false; continue; }
-        plane[at] += g[i];
-      }
-    }
+    for (; p < end; ++p)
+      if (!scatter_range<T>(g + p * places, index + p * places, places, out_places, 0, out_places, nullptr,
+                            to + p * out_places))
+        good = false;
   });
   return good;
 }
 
 // Images with the channels last: some channels of one image at a time.
+bool scatter_channels(const float* g, const int64_t* index, int64_t channels, int64_t some, int64_t places,
+                      int64_t out_places, float* image) {
+  for (int64_t p = 0; p < out_places; ++p) std::fill_n(image + p * channels, some, 0.f);
+  int64_t own[kOwn];
+  for (int64_t p = 0; p < places; ++p)
+    for (int64_t k = 0; k < some; k += kOwn) {
+      const int64_t from = p * channels + k, count = std::min(kOwn, some - k);
+      if (!own_places<true>(index + from, count, out_places, channels, own)) return false;
+      float* to = image + k;
+      for (int64_t j = 0; j < count; ++j) to[own[j]] += g[from + j];
+    }
+  return true;
+}
 bool scatter_pixels(const float* g, const int64_t* index, int64_t images, int64_t channels, int64_t places,
                     int64_t out_places, float* to) {
   const int64_t at_once = images >= num_threads() ? channels : 32;
@@ -284,16 +363,11 @@ bool scatter_pixels(const float* g, const int64_t* index, int64_t images, int64_
   std::atomic<bool> good = true;
   parallel_for(images * parts, std::max<int64_t>(1, 1024 / (places + out_places + 1)), [&](int64_t part, int64_t end) {
     for (; part < end; ++part) {
-      const int64_t first = part % parts * at_once, some = std::min(at_once, channels - first);
-      float* image = to + part / parts * out_places * channels + first;
-      for (int64_t p = 0; p < out_places; ++p) std::fill_n(image + p * channels, some, 0.f);
-      const int64_t begin = part / parts * places;
-      for (int64_t p = begin; p < begin + places; ++p)
-        for (int64_t k = 0; k < some; ++k) {
-          const int64_t from = p * channels + first + k, at = __atomic_load_n(index + from, __ATOMIC_RELAXED);
-          if (uint64_t(at) >= uint64_t(out_places)) { good = false; continue; }
-          image[at * channels + k] += g[from];
-        }
+      const int64_t image = part / parts, first = part % parts * at_once;
+      if (!scatter_channels(g + image * places * channels + first, index + image * places * channels + first, channels,
+                            std::min(at_once, channels - first), places, out_places,
+                            to + image * out_places * channels + first))
+        good = false;
     }
   });
   return good;

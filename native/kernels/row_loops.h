@@ -2,13 +2,18 @@
 #pragma once
 #include <cstdint>
 
+#include "../core/dtype.h"
+
 namespace flambeau {
+
+// Floats and halves that loops read and write where they lie: their place in tables of such loops.
+inline int row_dtype(DType t) { return t == DType::Float32 ? 0 : t == DType::Float16 ? 1 : 2; }
 
 struct RowLoops {
   // softmax or its logarithm of each of `rows` rows of n
   void (*softmax)(const float* x, float* y, int64_t rows, int64_t n, bool log);
-  // dx from the gradient g and the result y, of `rows` rows of n
-  void (*softmax_backward)(const float* g, const float* y, float* dx, int64_t rows, int64_t n, bool log);
+  // dx from the gradient g and the result y, of `rows` rows of n; by row_dtype
+  void (*softmax_backward[3])(const void* g, const void* y, void* dx, int64_t rows, int64_t n, bool log);
   // sum of e^(x - top), also written to `out` unless null
   double (*exp_sum)(const float* x, float* out, float top, int64_t n);
   // side by side: sum += e^(x - top), and y = that exponential, or x - top

@@ -138,7 +138,7 @@ void cpu_softmax(Call& c) {
 
 template <class T, bool log>
 void backward_row(const T* g, const T* y, T* dx, int64_t n) {
-  if constexpr (std::is_same_v<T, float>) return row_loops().softmax_backward(g, y, dx, 1, n, log);
+  if constexpr (std::is_same_v<T, float>) return row_loops().softmax_backward[0](g, y, dx, 1, n, log);
   if constexpr (log) {
     const T sum = T(row_sum(g, n));
     each<T>(n, [&](int64_t i, int k) { give<T>(dx + i, take(g + i, k) - exp_vector<T>(take(y + i, k)) * sum, k); });
@@ -150,11 +150,14 @@ void backward_row(const T* g, const T* y, T* dx, int64_t n) {
 
 template <class T, bool log>
 void backward_rows(const RowReader<T>& grad, const RowReader<T>& result, const RowWriter<T>& out, const Fibres& f) {
+  const bool in_place = grad.load == result.load && result.load == loader_of<T>(out.dtype);  // all of one dtype
   parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
     if constexpr (std::is_same_v<T, float>)
-      if (grad.direct && result.direct && out.direct)
-        return row_loops().softmax_backward(grad.at(begin * f.n, f.n, nullptr), result.at(begin * f.n, f.n, nullptr),
-                                            out.at(begin * f.n, nullptr), end - begin, f.n, log);
+      if (in_place) {
+        const int64_t first = begin * f.n * out.item;
+        return row_loops().softmax_backward[row_dtype(out.dtype)](grad.data + first, result.data + first,
+                                                                  out.data + first, end - begin, f.n, log);
+      }
     std::vector<T> a(grad.direct ? 0 : size_t(f.n)), b(result.direct ? 0 : size_t(f.n)),
         d(out.direct ? 0 : size_t(f.n));
     for (int64_t r = begin; r < end; ++r) {

@@ -13,6 +13,7 @@ namespace flambeau {
 namespace {
 
 constexpr int64_t kGrain = 1 << 14;
+constexpr int64_t kNear = 1 << 19;  // bytes of the dense matrix that the second-level cache keeps
 
 bool is_index(const Tensor& t) { return t.dtype == DType::Int64 || t.dtype == DType::Int32; }
 template <class F>
@@ -83,6 +84,7 @@ struct Entries {
   int64_t count;
   int64_t size;   // of the matrix, in columns
   bool* outside;  // set when a column lies outside
+  int64_t ahead = INT64_MAX / 2;  // how many entries early dense rows are fetched that no near cache holds
   int64_t at(int64_t k) const {
     const int64_t j = int64_t(__atomic_load_n(column + k, __ATOMIC_RELAXED));
     if (__builtin_expect(uint64_t(j) < uint64_t(size), 1)) return j;
@@ -98,6 +100,10 @@ inline void row_block(const Entries<T, I>& row, const T* dense, int64_t step, T*
   Vector<T> sum[V] = {};
   for (int64_t k = 0; k < row.count; ++k) {
     const T* from = dense + row.at(k) * step;
+    if (V >= 2 && k + row.ahead < row.count) {
+      const char* later = reinterpret_cast<const char*>(dense + row.at(k + row.ahead) * step);
+      for (int v = 0; v < V * int(sizeof(Vector<T>)); v += 64) __builtin_prefetch(later + v);
+    }
     const Vector<T> x = splat<T>(row.value[k]);
     for (int v = 0; v < V; ++v) sum[v] += x * load_vector(from + v * L);
   }
@@ -228,12 +234,78 @@ void cpu_csr_mm(Call& c) {
     auto run = [&]<class I>() {
       LockRelease lock((col->numel + rows) * n);
       const int64_t* at = crow->ptr<int64_t>();
+      const int64_t ahead = dense->nbytes() > kNear ? 8 : INT64_MAX / 2;
       each_rows(at, rows, col->numel, n, [&](int64_t first, int64_t last) {
         bool wrong = false;
         for (int64_t r = first; r < last; ++r) {
-          Entries<T, I> row{values->ptr<T>() + at[r], col->ptr<I>() + at[r], at[r + 1] - at[r], outside.size, &wrong};
+          Entries<T, I> row{values->ptr<T>() + at[r], col->ptr<I>() + at[r], at[r + 1] - at[r], outside.size, &wrong,
+                            ahead};
           row_times_dense(row, dense->ptr<T>(), n, out.ptr<T>() + r * n);
         }
+        if (wrong) outside.found = true;
+      });
+    };
+    visit_indices(col->dtype, run);
+  });
+}
+
+// --- the largest of each row's dense rows ---------------------------------------------------------------------------
+
+// csr_max(crow, col, dense): for each row of the pattern and each column of `dense` the largest of dense[col], NaN
+// above all, and which col it was: 0 and -1 where there is none
+void infer_csr_max(Call& c) {
+  const Tensor &crow = c.tensor(0), &dense = c.tensor(2);
+  check_pattern(c, crow, c.tensor(1));
+  if (dense.ndim != 2 || !is_floating(dense.dtype))
+    runtime_error(c.name(), ": expected a matrix of floating point numbers, got ", dtype_name(dense.dtype),
+                  " of shape ", shape_text(dense.shape()));
+  const int64_t shape[] = {crow.numel - 1, dense.size(1)};
+  c.output(shape, dense.dtype, dense.device);
+  c.output(shape, DType::Int64, dense.device);
+}
+// `best` and `place` of n columns, those of one row; `where` holds the entry that each came from.
+template <class T, class I>
+void largest_of_row(const Entries<T, I>& row, const T* dense, int64_t n, T* __restrict best, int64_t* __restrict place,
+                    int32_t* __restrict where) {
+  std::fill_n(where, n, 0);
+  for (int64_t k = 0; k < row.count; ++k) {
+    const T* __restrict from = dense + row.at(k) * n;
+    if (k == 0) {
+      std::copy_n(from, n, best);
+      continue;
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      const bool larger = (from[j] > best[j]) | ((from[j] != from[j]) & (best[j] == best[j]));
+      best[j] = larger ? from[j] : best[j];
+      where[j] = larger ? int32_t(k) : where[j];
+    }
+  }
+  if (!row.count) std::fill_n(best, n, T(0));
+  for (int64_t j = 0; j < n; ++j) place[j] = row.count ? row.at(where[j]) : -1;
+}
+void cpu_csr_max(Call& c) {
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  TensorRef col = contiguous(c.tensor(1)), dense = contiguous(c.tensor(2));
+  const int64_t n = dense->size(1), rows = out.size(0);
+  Outside outside{c, dense->size(0)};
+  if (dense->size(0) == 0 && col->numel) {
+    outside.found = true;
+    return;
+  }
+  TensorRef crow = own_pointers(c, c.tensor(0), col->numel);
+  if (col->numel > INT32_MAX) not_implemented(c.name(), ": more than 2^31 - 1 columns");
+  visit_rows(c.name(), out.dtype, [&]<class T>() {
+    if (!reads_directly<T>(out.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(out.dtype));
+    auto run = [&]<class I>() {
+      LockRelease lock((col->numel + rows) * n);
+      const int64_t* at = crow->ptr<int64_t>();
+      each_rows(at, rows, col->numel, n, [&](int64_t first, int64_t last) {
+        bool wrong = false;
+        std::vector<int32_t> where(static_cast<size_t>(n));
+        for (int64_t r = first; r < last; ++r)
+          largest_of_row(Entries<T, I>{nullptr, col->ptr<I>() + at[r], at[r + 1] - at[r], outside.size, &wrong},
+                         dense->ptr<T>(), n, out.ptr<T>() + r * n, c.out(1).ptr<int64_t>() + r * n, where.data());
         if (wrong) outside.found = true;
       });
     };
@@ -333,6 +405,7 @@ void cpu_csr_transpose(Call& c) {
 
 const Primitives rows{
     {"csr_mm", infer_csr_mm, cpu_csr_mm},
+    {"csr_max", infer_csr_max, cpu_csr_max},
     {"csr_sampled", infer_csr_sampled, cpu_csr_sampled},
     {"csr_transpose", infer_csr_transpose, cpu_csr_transpose},
 };

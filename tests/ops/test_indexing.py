@@ -277,3 +277,19 @@ def test_8_bit_floats_are_added_where_indices_say(dtype, twelve_or_thirteen):
     with pytest.raises(NotImplementedError):
         flambeau.zeros(2).to(flambeau.float8_e8m0fnu).index_put(places, flambeau.ones(2).to(flambeau.float8_e8m0fnu),
                                                                 accumulate=True)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16, flambeau.int16, flambeau.bool], ids=str)
+@pytest.mark.parametrize("width", [1, 5, 16, 33])
+def test_rows_of_other_types_are_added_in_order(width, dtype):
+    """Each sum is rounded to the type, as adding one row after the other does."""
+    start, rows = ((flambeau.randn(n, width) * 9).to(dtype) for n in (4, 12))
+    index = flambeau.randint(0, 4, (12,))
+    expected = start.clone()
+    for k, at in enumerate(index.tolist()):
+        expected[at] = expected[at] + rows[k]
+    assert flambeau.equal(start.index_add(0, index, rows), expected)
+    assert flambeau.equal(start.scatter_add(0, index.unsqueeze(1).expand(12, width), rows), expected)
+    assert flambeau.equal(start.t().index_add(1, index, rows.t()), expected.t())
+    columns = index.expand(width, 12)
+    assert flambeau.equal(start.t().contiguous().scatter_add(1, columns, rows.t().contiguous()), expected.t())

@@ -6,6 +6,7 @@ import pytest
 import flambeau
 import flambeau.nn.functional as F
 from flambeau.autograd.gradcheck import gradcheck, gradgradcheck
+from flambeau.ops.kinds import OPS
 
 RNG = np.random.default_rng(0)
 TOLERANCE = {np.float64: 1e-10, np.float32: 2e-5}
@@ -15,8 +16,8 @@ def close(found, expected, dtype=np.float64):
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.bfloat16], ids=str)
-@pytest.mark.parametrize("rows, width", [(1, 1024), (65, 1024), (129, 33), (200, 700), (37, 2000)])
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.bfloat16, flambeau.float16], ids=str)
+@pytest.mark.parametrize("rows, width", [(1, 1024), (65, 1024), (129, 33), (200, 700), (37, 2000), (9, 5), (3, 4097)])
 def test_layer_norm_gradient_of_many_rows(rows, width, dtype):
     """Rows are taken two at a time, in pieces, the last of which may be odd."""
     x = flambeau.randn(rows, width).to(dtype).requires_grad_()
@@ -29,6 +30,37 @@ def test_layer_norm_gradient_of_many_rows(rows, width, dtype):
     near = 1e-4 if dtype == flambeau.float32 else 2e-2
     for a, e in zip(found, expected, strict=True):
         assert flambeau.allclose(a.double(), e, rtol=near, atol=near * float(e.abs().max()))
+
+
+@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
+@pytest.mark.parametrize("dtype", [flambeau.float64, flambeau.float32, flambeau.bfloat16, flambeau.float16], ids=str)
+@pytest.mark.parametrize("rows, width", [(75, 100), (600, 33), (3, 4100)])
+def test_the_gradient_of_the_input_alone(norm, rows, width, dtype):
+    """It is the same, to the bit, as beside those of the parameters and on one thread."""
+    x = flambeau.randn(rows, width).to(dtype).requires_grad_()
+    x.detach()[1, 3] = float("nan")
+    w = flambeau.rand(width).to(dtype).requires_grad_()
+    g = flambeau.randn(rows, width).to(dtype)
+    both = flambeau.autograd.grad(norm(x, (width,), w), (x, w), g)
+    alone, = flambeau.autograd.grad(norm(x, (width,), w.detach()), x, g)
+    assert flambeau.equal(both[0].nan_to_num(9), alone.nan_to_num(9))
+    assert alone[1].isnan().all() and not alone[0].isnan().any() and both[1].isnan().any()
+    threads = flambeau.get_num_threads()
+    try:
+        flambeau.set_num_threads(1)
+        again, = flambeau.autograd.grad(norm(x, (width,), w.detach()), x, g)
+    finally:
+        flambeau.set_num_threads(threads)
+    assert flambeau.equal(again.nan_to_num(9), alone.nan_to_num(9))
+
+
+def test_a_float32_gradient_of_rows_of_halves():
+    x = flambeau.randn(6, 40).bfloat16()
+    g = flambeau.randn(6, 40)
+    found = OPS["_layer_norm_backward"](g, x, (40,), None, 1e-5, True)
+    expected = OPS["_layer_norm_backward"](g, x.float(), (40,), None, 1e-5, True)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == flambeau.bfloat16 and flambeau.equal(a, b.bfloat16())
 
 
 def normalised(a, axes, eps=1e-5):
@@ -52,6 +84,20 @@ def test_softmax(shape, dtype):
             (leaf.log_softmax(dim) if log else leaf.softmax(dim)).backward(flambeau.from_numpy(g))
             close(leaf.grad, right, dtype)
             assert y.shape == x.shape
+
+
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16], ids=str)
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("shape", [(3, 1), (300, 49), (5, 1001), (2, 5000), (4, 16), (0, 7)], ids=str)
+def test_gradients_of_softmax_of_halves(shape, log, dtype):
+    """They are computed in float32 and rounded once; a NaN stays in its row."""
+    y, g = (flambeau.randn(shape).softmax(1) for _ in range(2))
+    y, g = (y.log() if log else y).to(dtype), g.to(dtype)
+    if shape[0] > 2:
+        g[1, 0] = float("nan")
+    backward = OPS["_log_softmax_backward_data" if log else "_softmax_backward_data"]
+    found, wide = backward(g, y, 1, dtype), backward(g.float(), y.float(), 1, flambeau.float32)
+    assert found.dtype == dtype and flambeau.equal(found.nan_to_num(9), wide.to(dtype).nan_to_num(9))
 
 
 def test_softmax_of_extreme_rows():
@@ -172,3 +218,31 @@ def test_group_norm_of_large_images_with_channels_last():
 
     for last, plain in zip(results(flambeau.channels_last), results(flambeau.contiguous_format), strict=True):
         np.testing.assert_allclose(last.numpy(), plain.numpy(), rtol=2e-5, atol=2e-3 if plain.ndim == 1 else 2e-5)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float64, flambeau.float32, flambeau.bfloat16], ids=str)
+@pytest.mark.parametrize("groups, shape", [(64, (2, 64, 9, 13)), (5, (3, 35, 4, 5)), (3, (1, 300, 11, 7)),
+                                           (2, (2, 2, 90, 80))], ids=str)
+def test_group_norm_of_columns(groups, shape, dtype):
+    """Channels that lie last are columns: read block by block, with means far from zero; the same on one thread."""
+    x = (flambeau.randn(shape) + 100).to(dtype).requires_grad_()
+    w = flambeau.rand(shape[1]).to(dtype).requires_grad_()
+    g = flambeau.randn(shape).to(dtype)
+
+    def gradients(x, w, g):
+        y = F.group_norm(x, groups, w)
+        return y, *flambeau.autograd.grad(y, (x, w), g)
+
+    expected = gradients(x.double(), w.double(), g.double())
+    last = [t.detach().contiguous(memory_format=flambeau.channels_last) for t in (x, g)]
+    threads, found = flambeau.get_num_threads(), []
+    try:
+        for count in (threads, 1):
+            flambeau.set_num_threads(count)
+            found.append(gradients(last[0].requires_grad_(), w, last[1]))
+    finally:
+        flambeau.set_num_threads(threads)
+    near = {flambeau.float64: 1e-9, flambeau.float32: 1e-4, flambeau.bfloat16: 2e-2}[dtype]
+    for a, b, e in zip(*found, expected, strict=True):
+        assert flambeau.equal(a, b)
+        assert flambeau.allclose(a.double(), e, rtol=near, atol=near * float(e.abs().max()))

@@ -157,3 +157,33 @@ def test_the_gradient_of_a_whole_planes_mean():
         y = x.detach().contiguous(memory_format=layout).requires_grad_()
         (y * flambeau.nn.functional.adaptive_avg_pool2d(y, 1)).sum().backward()
         assert flambeau.allclose(y.grad, 2 * y.mean((2, 3), keepdim=True).expand_as(y).detach(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.bfloat16, flambeau.float64], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1, 301, 300), (3, 5, 20, 21), (1, 70, 9, 9), (2, 1030, 4, 5)], ids=str)
+def test_the_gradient_is_added_at_the_places_of_maxima(shape, dtype):
+    """Planes, a plane that threads share, and images whose channels lie last, some or more than a thousand of them."""
+    x = flambeau.randn(shape)
+    values, places = F.max_pool2d(x, 3, 2, 1, return_indices=True)
+    g = flambeau.randn(values.shape).to(dtype)
+    count = x[0, 0].numel()
+    expected = flambeau.zeros(*shape[:2], count, dtype=flambeau.float64).scatter_add(
+        2, places.flatten(2), g.double().flatten(2))
+    found = []
+    for form in (flambeau.contiguous_format, flambeau.channels_last):
+        of, at = g.contiguous(memory_format=form), places.contiguous(memory_format=form)
+        found.append(pooling.max_pool_backward(of, at, shape[2:]))
+        threads = flambeau.get_num_threads()
+        try:
+            flambeau.set_num_threads(1)
+            assert flambeau.equal(pooling.max_pool_backward(of, at, shape[2:]), found[-1])
+        finally:
+            flambeau.set_num_threads(threads)
+        near = 1e-1 if dtype == flambeau.bfloat16 else 1e-5
+        assert flambeau.allclose(found[-1].double().flatten(2), expected, rtol=near, atol=near)
+        for wrong in (-1, count):
+            bad = at.clone()
+            bad[-1, -1, -1, -1] = wrong
+            with pytest.raises(IndexError, match="lies outside a plane"):
+                pooling.max_pool_backward(of, bad, shape[2:])
+    assert flambeau.equal(*found)

@@ -56,7 +56,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
                3, float, double>("elu_backward", 2),
       binary_n<[]<class T>(T g, T x, T beta, T limit) { return g * softplus_slope(x, beta, limit); }, 2, float, double>(
           "softplus_backward", 2),
-      binary<[]<class T>(T g, T x) { return g * sigmoid_(-x); }, float, double>("logsigmoid_backward", 2),
+      binary<[]<class T>(T g, T x) { return g / (T(1) + exp_normal(x)); }, float, double>("logsigmoid_backward", 2),
       binary_n<[]<class T>(T g, T x, T l) { return -l <= x && x <= l ? T(0) : g; }, 1, float, double>(
           "shrink_backward"),
   });

@@ -1,5 +1,5 @@
-// Sums, differences, products and signs of halves without a detour through blocks of float32: they are widened and
-// rounded in registers. Python numbers keep their float32 value.
+// Sums, differences, products, signs and a few slopes of halves without a detour through blocks of float32: they are
+// widened and rounded in registers. Python numbers keep their float32 value.
 #include <algorithm>
 
 #include "halves.h"
@@ -22,6 +22,9 @@ template <auto F> void bfloat16_number(char* const* p, const int64_t*, int64_t n
   if (p[1]) return run1<uint16_t, uint16_t>(p, n, [=](uint16_t a) { return narrow(F(widen(a), y, alpha)); });
   char* const q[2] = {p[0], p[2]};
   run1<uint16_t, uint16_t>(q, n, [=](uint16_t b) { return narrow(F(y, widen(b), alpha)); });
+}
+template <auto F> ElementwiseRow slope_of_bfloat16(const char* name) {
+  return from_loops<bfloat16>(name, 2, {bfloat16_loop<F>});
 }
 template <auto F> ElementwiseRow of_bfloat16(const char* name) {
   return with_number<bfloat16>(from_loops<bfloat16>(name, 2, {bfloat16_loop<F>}), bfloat16_number<F>);
@@ -85,9 +88,14 @@ constexpr LoopFn kNegate = sign_loop<0xffff, 0x8000>, kAbsolute = sign_loop<0x7f
 constexpr auto kAdd = [](auto a, auto b, float alpha) { return a + alpha * b; };
 constexpr auto kSub = [](auto a, auto b, float alpha) { return a - alpha * b; };
 constexpr auto kMul = [](auto a, auto b, float) { return a * b; };
+constexpr auto kSigmoidSlope = [](auto g, auto y, float) { return g * (1.f - y) * y; };
+constexpr auto kTanhSlope = [](auto g, auto y, float) { return g * (1.f - y * y); };
+constexpr auto kLogsigmoidSlope = [](float g, float x, float) { return g / (1.f + exp_normal(x)); };
 
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({of_bfloat16<kAdd>("add"), of_bfloat16<kSub>("sub"), of_bfloat16<kMul>("mul"), of_bfloat16<kMul>("_mul_conj")});
+  r.add({slope_of_bfloat16<kSigmoidSlope>("sigmoid_backward"), slope_of_bfloat16<kTanhSlope>("tanh_backward"),
+         slope_of_bfloat16<kLogsigmoidSlope>("logsigmoid_backward")});
   r.add({from_loops<bfloat16, float16>("relu", 1, {relu_loop<0x7f80>, relu_loop<0x7c00>}),
          from_loops<bfloat16, float16>("neg", 1, {kNegate, kNegate}),
          from_loops<bfloat16, float16>("abs", 1, {kAbsolute, kAbsolute})});

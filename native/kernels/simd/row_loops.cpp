@@ -10,7 +10,7 @@
 
 #include "../elementwise.h"
 #include "math.h"
-#include "row_vectors.h"
+#include "row_elements.h"
 
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
@@ -175,22 +175,21 @@ inline Floats summand(Floats g, Floats y) { return log ? g : g * y; }
 template <bool log>
 inline Floats slope(Floats g, Floats y, float sum) { return log ? g - exp(y) * sum : y * (g - sum); }
 
-template <int count, bool log>
-void backward_short(const float* g, const float* y, float* dx, int64_t rows, int64_t n) {
+template <class E, int count, bool log, class T = E::Type>
+void backward_short(const T* g, const T* y, T* dx, int64_t rows, int64_t n) {
   const int64_t rest = n - (count - 1) * L, last = (count - 1) * L;
   for (; rows > 0; --rows, g += n, y += n, dx += n) {
     Floats a[count], b[count], sums{};
-    for (int k = 0; k < count - 1; ++k) a[k] = load(g + k * L), b[k] = load(y + k * L);
-    a[count - 1] = load_part(g + last, rest, Floats{});
-    b[count - 1] = load_part(y + last, rest, Floats{});
+    for (int k = 0; k < count - 1; ++k) a[k] = E::load(g + k * L), b[k] = E::load(y + k * L);
+    a[count - 1] = E::load(g + last, rest, Floats{});
+    b[count - 1] = E::load(y + last, rest, Floats{});
     for (int k = 0; k < count; ++k) sums += summand<log>(a[k], b[k]);
     const float sum = float(add_lanes(sums));
-    for (int k = 0; k < count; ++k) a[k] = slope<log>(a[k], b[k], sum);
-    store_short<count>(dx, a, rest);
+    for (int k = 0; k < count; ++k) E::store(dx + k * L, slope<log>(a[k], b[k], sum), k < count - 1 ? L : rest);
   }
 }
-template <bool log>
-void backward_row(const float* g, const float* y, float* dx, int64_t n) {
+template <class E, bool log, class T = E::Type>
+void backward_row(const T* g, const T* y, T* dx, int64_t n) {
   constexpr int kSums = 4;
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += kBlock) {
@@ -198,33 +197,34 @@ void backward_row(const float* g, const float* y, float* dx, int64_t n) {
     Floats sums[kSums]{};
     int64_t i = begin;
     for (; i + kSums * L <= end; i += kSums * L)
-      for (int k = 0; k < kSums; ++k) sums[k] += summand<log>(load(g + i + k * L), load(y + i + k * L));
+      for (int k = 0; k < kSums; ++k) sums[k] += summand<log>(E::load(g + i + k * L), E::load(y + i + k * L));
     for (; i < end; i += L)
-      sums[0] += summand<log>(load_part(g + i, end - i, Floats{}), load_part(y + i, end - i, Floats{}));
+      sums[0] += summand<log>(E::load(g + i, end - i, Floats{}), E::load(y + i, end - i, Floats{}));
     total += add_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
   }
   const float sum = float(total);
   int64_t i = 0;
-  for (; i + L <= n; i += L) store(dx + i, slope<log>(load(g + i), load(y + i), sum));
+  for (; i + L <= n; i += L) E::store(dx + i, slope<log>(E::load(g + i), E::load(y + i), sum), L);
   if (i < n) {
-    const Floats of = load_part(g + i, n - i, Floats{}), at = load_part(y + i, n - i, Floats{});
-    store_part(dx + i, slope<log>(of, at, sum), n - i);
+    const Floats of = E::load(g + i, n - i, Floats{}), at = E::load(y + i, n - i, Floats{});
+    E::store(dx + i, slope<log>(of, at, sum), n - i);
   }
 }
-template <bool log>
-void backward_rows(const float* g, const float* y, float* dx, int64_t rows, int64_t n) {
+template <class E, bool log, class T = E::Type>
+void backward_rows(const T* g, const T* y, T* dx, int64_t rows, int64_t n) {
   switch ((n + L - 1) / L) {
     case 0: return;
-    case 1: return backward_short<1, log>(g, y, dx, rows, n);
-    case 2: return backward_short<2, log>(g, y, dx, rows, n);
-    case 3: return backward_short<3, log>(g, y, dx, rows, n);
-    case 4: return backward_short<4, log>(g, y, dx, rows, n);
-    default: for (int64_t r = 0; r < rows; ++r) backward_row<log>(g + r * n, y + r * n, dx + r * n, n);
+    case 1: return backward_short<E, 1, log>(g, y, dx, rows, n);
+    case 2: return backward_short<E, 2, log>(g, y, dx, rows, n);
+    case 3: return backward_short<E, 3, log>(g, y, dx, rows, n);
+    case 4: return backward_short<E, 4, log>(g, y, dx, rows, n);
+    default: for (int64_t r = 0; r < rows; ++r) backward_row<E, log>(g + r * n, y + r * n, dx + r * n, n);
   }
 }
-void softmax_backward(const float* g, const float* y, float* dx, int64_t rows, int64_t n, bool log) {
-  if (log) backward_rows<true>(g, y, dx, rows, n);
-  else backward_rows<false>(g, y, dx, rows, n);
+template <class E, class T = E::Type>
+void softmax_backward(const void* g, const void* y, void* dx, int64_t rows, int64_t n, bool log) {
+  (log ? backward_rows<E, true> : backward_rows<E, false>)(static_cast<const T*>(g), static_cast<const T*>(y),
+                                                           static_cast<T*>(dx), rows, n);
 }
 
 void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted) {
@@ -235,7 +235,8 @@ void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t
   }
 }
 
-const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {softmax, softmax_backward, exp_sum, columns_exp});
+const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {
+    softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>}, exp_sum, columns_exp});
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD

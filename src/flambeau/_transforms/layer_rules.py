@@ -178,18 +178,21 @@ def layer_norm(op, size, values, marks, options):
 
 @rule("_layer_norm_backward")
 def layer_norm_backward(op, size, values, marks, options):
-    grad, x, shape, weight, eps, centred = values
+    grad, x, shape, weight, eps, centred, sums = values
     if size == 0 or x.numel() == 0:
         return NotImplemented
     grad, x = front(grad, marks[0], size), front(x, marks[1], size)
-    normal = OPS["layer_norm"](x, shape, None, None, eps) if centred else OPS["rms_norm"](x, shape, None, eps)
-    over = tuple(range(1, x.ndim - len(shape)))
-    to_weight, to_bias = _mul(grad, normal), grad
-    if over:
-        to_weight, to_bias = _sum(to_weight, over), _sum(to_bias, over)
+    if sums:
+        normal = OPS["layer_norm"](x, shape, None, None, eps) if centred else OPS["rms_norm"](x, shape, None, eps)
+        over = tuple(range(1, x.ndim - len(shape)))
+        to_weight, to_bias = _mul(grad, normal), grad
+        if over:
+            to_weight, to_bias = _sum(to_weight, over), _sum(to_bias, over)
+    else:
+        to_weight, to_bias = (x.new_zeros((size, *shape)) for _ in range(2))
     if weight is not None and marks[3]:
         grad, weight = _affine(grad, size, weight, None, (True, False), tuple(shape)), None
-    return op(grad, x, shape, weight, eps, centred)[0], to_weight, to_bias
+    return op(grad, x, shape, weight, eps, centred, False)[0], to_weight, to_bias
 
 
 @rule("group_norm")

@@ -19,6 +19,11 @@ csr_mm = primitive(
     d={"values": lambda g, crow, col, dense: csr_sampled(crow, col, g, dense.conj()),
        "dense": lambda g, crow, col, values, dense_shape: _transposed_mm(values.conj(), crow, col, g, dense_shape[0])})
 
+csr_max = primitive(
+    "csr_max(Tensor crow, Tensor col, Tensor dense) -> (Tensor, Tensor)", namespace=None, skip=_SKIP,
+    d={"dense": lambda g0, result1, dense_shape: g0.new_zeros(dense_shape).scatter_add_(
+        0, result1.clamp(min=0), g0.masked_fill(result1 < 0, 0))})
+
 csr_sampled = primitive(
     "csr_sampled(Tensor crow, Tensor col, Tensor a, Tensor b) -> Tensor", namespace=None, skip=_SKIP,
     d={"a": lambda g, crow, col, b: csr_mm(crow, col, g, b.conj()),

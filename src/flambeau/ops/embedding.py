@@ -4,6 +4,7 @@ import itertools
 
 from .. import _C
 from .._shown import shown
+from .compressed import csr_max, csr_mm
 from .kinds import OPS, composite, primitive
 
 embedding_dense_backward = primitive(
@@ -103,36 +104,53 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
                 f"{list(input.shape)}"
             )
         per_sample_weights = per_sample_weights.reshape(-1)
-    counts = _counts(input, offsets, include_last_offset)
-    input = input.reshape(-1)
-    bags = len(counts)
-    bag = OPS["repeat_interleave"](OPS["arange"](bags, device=input.device), counts)
-    rows = OPS["embedding"](input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    if not weight.is_floating_point():
+        raise RuntimeError(f"embedding_bag: expected a weight of floating point numbers, got {weight.dtype}")
+    bounds, input = _bags(input, offsets, include_last_offset)
+    if per_sample_weights is not None:
+        per_sample_weights = per_sample_weights[:len(input)]
+    if max_norm is not None:
+        _renorm_(weight.detach(), input, max_norm, norm_type)
     if padding_idx is not None:
         keep = input != padding_idx % len(weight)
-        rows, bag = rows[keep], bag[keep]
+        bounds = OPS["cat"]([bounds[:1], keep.cumsum(0)])[bounds]
+        input = input[keep]
         per_sample_weights = None if per_sample_weights is None else per_sample_weights[keep]
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.unsqueeze(1)
-    empty = rows.new_zeros((bags, weight.shape[1]))
+    try:
+        made = _reduced_rows(weight, input, bounds, per_sample_weights, scale_grad_by_freq, mode, sparse)
+    except IndexError:
+        raise IndexError(f"embedding_bag: an index lies outside of weight, which has {len(weight)} rows") from None
+    return made / bounds.diff().clamp(min=1).unsqueeze(1).to(made.dtype) if mode == "mean" else made
+
+
+def _reduced_rows(weight, input, bounds, factors, scale_grad_by_freq, mode, sparse):
+    """The sums of each bag's rows, times `factors`, or its maxima. Rows are read where they lie, unless their gradient
+    is of another form, or they are halves, whose sums are of float32."""
+    half = weight.dtype.itemsize == 2
+    if sparse or scale_grad_by_freq or half:
+        rows, input = embedding_rows(weight, input, -1, scale_grad_by_freq, sparse), OPS["arange"](
+            len(input), device=input.device)
+    else:
+        rows = weight
+    rows = rows.float() if half else rows
+    bounds = bounds.to(input.dtype)
     if mode == "max":
-        index = bag.unsqueeze(1).expand(-1, weight.shape[1])
-        return empty.scatter_reduce(0, index, rows, "amax", include_self=False)
-    total = empty.index_add(0, bag, rows)
-    if mode == "sum":
-        return total
-    filled = rows.new_zeros((bags,)).index_add(0, bag, rows.new_ones(bag.shape))
-    return total / filled.clamp(min=1).unsqueeze(1)
+        return csr_max(bounds, input, rows)[0].to(weight.dtype)
+    factors = rows.new_ones((len(input),)) if factors is None else factors.to(rows.dtype)
+    return csr_mm(bounds, input, factors, rows).to(weight.dtype)
 
 
-def _counts(input, offsets, include_last_offset):
-    """How many indices each bag has."""
+def _bags(input, offsets, include_last_offset):
+    """Where each bag begins and the last one ends, and the indices as one vector."""
     if input.is_floating_point():
         raise RuntimeError(f"embedding_bag: expected integer indices, got {input.dtype}")
+    if input.dtype not in (_C.int64, _C.int32):
+        raise RuntimeError(f"embedding_bag: expected indices of int64 or int32, got {input.dtype}")
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError("embedding_bag: the rows of a 2-d input are the bags, so offsets must be None")
-        return OPS["full"]((input.shape[0],), input.shape[1], dtype=input.dtype, device=input.device).long()
+        bags, width = input.shape
+        return OPS["arange"](bags + 1, device=input.device) * width, input.reshape(-1)
     if input.ndim != 1:
         raise ValueError("embedding_bag: input must have 1 dimension (with offsets) or 2 (a row per bag), got "
                          f"{input.ndim}")
@@ -141,10 +159,9 @@ def _counts(input, offsets, include_last_offset):
     ends = offsets.tolist()
     if not include_last_offset:
         ends = [*ends, len(input)]
-    counts = [b - a for a, b in itertools.pairwise(ends)]
-    if ends[0] != 0 or min(counts, default=0) < 0 or ends[-1] > len(input):
+    if ends[0] != 0 or ends[-1] > len(input) or any(a > b for a, b in itertools.pairwise(ends)):
         raise RuntimeError(
             f"embedding_bag: offsets must start at 0, not fall, and end within the {len(input)} indices, got "
             f"{offsets.tolist()}"
         )
-    return input.new_tensor(counts, dtype=_C.int64)
+    return input.new_tensor(ends, dtype=_C.int64), input[:ends[-1]]

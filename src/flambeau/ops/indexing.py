@@ -31,7 +31,7 @@ index_select = primitive(
 index_add = primitive(
     "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", inplace=True, out=True,
     d={"self": lambda g: g, "source": lambda g, source_shape, dim, index, alpha:
-       _selected(g, dim, index, source_shape) * alpha.conjugate()},
+       _times(_selected(g, dim, index, source_shape), alpha.conjugate())},
     doc="Adds alpha times the slices of source to the slices of self that index names, in order.\n\n"
         ">>> flambeau.zeros(2).index_add(0, flambeau.tensor([1, 1]), flambeau.tensor([1., 2.]))\ntensor([0., 3.])")
 
@@ -41,6 +41,10 @@ index_copy = primitive(
        "source": lambda g, source_shape, dim, index: _selected(g, dim, index, source_shape)},
     doc="Writes the slices of source over the slices of self that index names.\n\n"
         ">>> flambeau.zeros(3).index_copy(0, flambeau.tensor([2]), flambeau.tensor([5.]))\ntensor([0., 0., 5.])")
+
+
+def _times(t, number):
+    return t if number == 1 else t * number
 
 
 def _selected(g, dim, index, shape):

@@ -70,16 +70,17 @@ def _layer_norm_second(G, Gw, Gb, g, x, shape, weight, eps, centred, needs):
 
 _layer_norm_backward = primitive(
     "_layer_norm_backward(Tensor grad_output, Tensor input, int[] normalized_shape, Tensor? weight, float? eps,"
-    " bool centred) -> (Tensor, Tensor, Tensor)", namespace=None,
+    " bool centred, bool sums=True) -> (Tensor, Tensor, Tensor)", namespace=None,
     d={("grad_output", "input", "weight"):
        lambda g0, g1, g2, grad_output, input, normalized_shape, weight, eps, centred, needs:
        _layer_norm_second(g0, g1, g2, grad_output, input, normalized_shape, weight, eps, centred, needs)},
-    skip=_DERIVATIVE, doc="Gradients of layer_norm and rms_norm: of the input, the weight and the bias.")
+    skip=_DERIVATIVE, doc="Gradients of layer_norm and rms_norm: of the input, the weight and the bias; the last two"
+                          " are zero without `sums`.")
 
 primitive("layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05,"
           " bool cudnn_enable=True) -> Tensor", node="NativeLayerNormBackward0",
           d={("input", "weight", "bias"): lambda g, input, normalized_shape, weight, eps, needs:
-             _wanted(_layer_norm_backward(g, input, normalized_shape, weight, eps, True), needs)},
+             _wanted(_layer_norm_backward(g, input, normalized_shape, weight, eps, True, any(needs[1:])), needs)},
           aliases=("nn.functional.layer_norm",), dtypes="float",
           doc="""(input - mean) / sqrt(var + eps) * weight + bias over the last dimensions `normalized_shape`.
 
@@ -88,7 +89,7 @@ primitive("layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None,
     """)
 primitive("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
           node="MulBackward0", d={("input", "weight"): lambda g, input, normalized_shape, weight, eps, needs:
-             _wanted(_layer_norm_backward(g, input, normalized_shape, weight, eps, False)[:2], needs)},
+             _wanted(_layer_norm_backward(g, input, normalized_shape, weight, eps, False, needs[1])[:2], needs)},
           aliases=("nn.functional.rms_norm",), dtypes="float",
           doc="""input / sqrt(mean(input^2) + eps) * weight over the last dimensions (Zhang and Sennrich 2019).
 

@@ -97,6 +97,8 @@ def _scaled():
 
 
 OWN = {
+    "csr_max": lambda: own("csr_max", flambeau.tensor([0, 2, 2, 5]), flambeau.tensor([1, 3, 0, 1, 3]),
+                           flambeau.randn(4, 6)),
     "csr_transpose": lambda: own("csr_transpose", flambeau.tensor([0, 2, 2, 5]), flambeau.tensor([1, 3, 0, 1, 3]), 5),
     "dropout_scale": lambda: own("dropout_scale", flambeau.randn(5, 6), flambeau.randn(5, 6) > 0, 0.25),
     "_linear_tail": lambda: own("_linear_tail", flambeau.randn(3, 5), flambeau.randn(4, 5), flambeau.randn(4), None,
@@ -116,6 +118,14 @@ def test_a_plan_computes_what_the_cpu_does(name):
     calls = captured(flambeau.float32).get(name) or captured(flambeau.int64).get(name) or OWN[name]()
     largest = max(calls, key=lambda call: sum(a.numel() for a in call[1] if isinstance(a, flambeau.Tensor)))
     check_all([largest])
+
+
+@pytest.mark.parametrize("centred", (False, True))
+@pytest.mark.parametrize("rows", (0, 7))
+def test_the_gradient_of_a_norm_s_input_alone(rows, centred):
+    """The sums for the parameters are left at zero."""
+    g, x, w = flambeau.randn(rows, 33), flambeau.randn(rows, 33), flambeau.rand(33)
+    check_all(own("_layer_norm_backward", g, x, (33,), w, 1e-5, centred, False))
 
 
 @pytest.mark.parametrize("size", ((5, 4), (13, 30), (9, 11)), ids=str)

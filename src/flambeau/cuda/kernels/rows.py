@@ -84,11 +84,12 @@ class _Norm:
                          number("double", "eps", self.eps)], self.rows, self.threads, _FILES)
         return build.plan()
 
-    def backward(self, grad, weight, centred):
+    def backward(self, grad, weight, centred, sums=True):
         build, results = Build(self.call), self.call.results
-        if numel(self.x) == 0:
+        if numel(self.x) == 0 or not sums:
             for info in results[1:]:
                 build.zeros(build.output("out", info), numel(info) * build.size(info))
+        if numel(self.x) == 0:
             return build.plan()
         wide, size = build.wide(self.x), 8 if build.wide(self.x) == "double" else 4
         means = build.room("means", wide, self.rows, size)
@@ -99,6 +100,8 @@ class _Norm:
         build.run(body, [g, x, build.optional("weight", weight, weight or self.x), build.output("out", results[0]),
                          means, scales, *self.shape, number("double", "eps", self.eps)], self.rows, self.threads,
                   _FILES)
+        if not sums:
+            return build.plan()
         body = (f"{self.index}  norm_weights<{wide}>(grad, x, means, scales, grad_weight, grad_bias, Index(rows), "
                 f"{self.given});\n")
         build.run(body, [g, x, means, scales, build.output("grad_weight", results[1]),
@@ -128,8 +131,8 @@ def _rms_norm(call):
 
 
 def _layer_norm_backward(call):
-    grad, x, shape, weight, eps, centred = call.args
-    return _layer(call, x, shape, eps).backward(grad, weight, centred)
+    grad, x, shape, weight, eps, centred, sums = call.args
+    return _layer(call, x, shape, eps).backward(grad, weight, centred, sums)
 
 
 def _group_norm(call):

@@ -80,6 +80,26 @@ def _csr_mm(call):
     return build.plan()
 
 
+def _csr_max(call):
+    crow, col, dense = call.args
+    build, (out, places) = Build(call), call.results
+    kind = build.type(out)
+    build.each(numel(out), f"""  const int64_t r = i_ / columns, c = i_ % columns;
+  int64_t place = -1;
+  {kind} best = cast<{kind}>(0);
+  for (int64_t k = crow[r]; k < crow[r + 1]; ++k) {{
+    if (k < 0 || k >= entries || col[k] < 0 || col[k] >= inner) continue;
+    const {kind} v = dense[int64_t(col[k]) * columns + c];
+    if (place < 0 || v > best || (v != v && best == best)) best = v, place = col[k];
+  }}
+  out[i_] = best;
+  places[i_] = place;
+""", [build.input("crow", crow), build.input("col", col), build.input("dense", dense), build.output("out", out),
+      build.output("places", places), *sizes(columns=dense.shape[1], inner=dense.shape[0], entries=numel(col))],
+               index="int64_t")
+    return build.plan()
+
+
 #: the row of value i_: the last one that begins at or before it
 _ROW = """  int64_t begin = 0, end = rows;
   while (begin < end) {
@@ -209,7 +229,7 @@ def _reach(size, stride, offset):
 
 
 RULES = {
-    "pack_rows": _pack, "pad_rows": _pad, "csr_mm": _csr_mm, "csr_sampled": _csr_sampled,
+    "pack_rows": _pack, "pad_rows": _pad, "csr_mm": _csr_mm, "csr_max": _csr_max, "csr_sampled": _csr_sampled,
     "csr_transpose": _csr_transpose, "embedding_renorm_": _renorm, "frexp": _frexp, "xor_rows": _xor_rows,
     "as_strided_backward": _strided_backward,
 }
