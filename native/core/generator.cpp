@@ -18,13 +18,20 @@ uint32_t twist(uint32_t a, uint32_t b, uint32_t far) {
   return far ^ (mixed >> 1) ^ (-(b & 1u) & 0x9908b0dfu);
 }
 
-void temper(const uint32_t* key, uint32_t* out) {
-  for (int i = 0; i < Generator::kWords; ++i) {
-    uint32_t y = key[i];
-    y ^= y >> 11;
-    y ^= (y << 7) & 0x9d2c5680u;
-    y ^= (y << 15) & 0xefc60000u;
-    out[i] = y ^ (y >> 18);
+uint32_t temper(uint32_t y) {
+  y ^= y >> 11;
+  y ^= (y << 7) & 0x9d2c5680u;
+  y ^= (y << 15) & 0xefc60000u;
+  return y ^ (y >> 18);
+}
+
+// Words from `begin` on, each from the one `far` places away; as they are used they are tempered.
+void next_words(uint32_t* __restrict key, uint32_t* __restrict out, int begin, int end, int far) {
+#pragma GCC ivdep
+  for (int i = begin; i < end; ++i) {
+    const uint32_t word = twist(key[i], key[i + 1], key[i + far]);
+    key[i] = word;
+    out[i] = temper(word);
   }
 }
 
@@ -66,12 +73,11 @@ void Generator::manual_seed(uint64_t value) {
 
 void Generator::refill() {
   // every step reads words at least 227 places away from what the same stretch writes: free of dependences per vector
-#pragma GCC ivdep
-  for (int i = 0; i < kWords - kShift; ++i) key[i] = twist(key[i], key[i + 1], key[i + kShift]);
-#pragma GCC ivdep
-  for (int i = kWords - kShift; i < kWords - 1; ++i) key[i] = twist(key[i], key[i + 1], key[i + kShift - kWords]);
-  key[kWords - 1] = twist(key[kWords - 1], key[0], key[kShift - 1]);
-  temper(key, out);
+  next_words(key, out, 0, kWords - kShift, kShift);
+  next_words(key, out, kWords - kShift, kWords - 1, kShift - kWords);
+  const uint32_t last = twist(key[kWords - 1], key[0], key[kShift - 1]);
+  key[kWords - 1] = last;
+  out[kWords - 1] = temper(last);
   pos = 0;
   fresh = false;
 }
@@ -137,7 +143,7 @@ void set_generator_state(Generator& g, const uint8_t* bytes, size_t size) {
     runtime_error("set_state: the bytes are not the state of a CPU generator (position ", next, ", left ", left, ")");
   g.seed = get<uint64_t>(bytes, kSeed);
   for (int i = 0; i < Generator::kWords; ++i) g.key[i] = uint32_t(get<uint64_t>(bytes, kKey + 8 * size_t(i)));
-  temper(g.key, g.out);
+  std::transform(g.key, g.key + Generator::kWords, g.out, temper);
   g.fresh = fresh;
   g.pos = fresh ? Generator::kWords : int32_t(next);
   g.has_normal = get<int32_t>(bytes, kHasNormal) != 0;

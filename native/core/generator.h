@@ -31,8 +31,9 @@ struct Generator : Object {
   bool has_normal;          // the second half of a pair of normals waits in `normal`
   double normal;
   static constexpr int kWords = 624;
-  uint32_t key[kWords];
-  uint32_t out[kWords];     // `key` tempered
+  // `key`, and `out`, which is `key` tempered, begin with cache lines, wherever the object lies; it never moves.
+  uint32_t words[2 * kWords + 16];
+  uint32_t *const key = words + (-uintptr_t(words) / 4) % 16, *const out = key + kWords;
   GeneratorLock busy;
   Device device;            // CUDA: `seed` and `offset` are all there is (Philox), and the rest is not used
   uint64_t offset;          // how many numbers of the stream are used up

@@ -180,27 +180,35 @@ void run_forward(const Problem& p, const Tensor& x, const Tensor& w, const Tenso
   else conv_forward<T>(p.g, x.ptr<T>(), w.ptr<T>(), b, y);
 }
 
-// Real and imaginary parts as tensors of their own.
+// Real and imaginary parts as tensors of their own, and their sum; `sign` is -1 for the conjugate.
 template <class R>
-std::pair<TensorRef, TensorRef> parts(const Tensor& t) {
-  DType real = real_of(t.dtype);
-  TensorRef re = empty(t.shape(), real, t.device), im = empty(t.shape(), real, t.device);
-  for (int64_t i = 0; i < t.numel; ++i) {
-    std::complex<R> v = t.ptr<std::complex<R>>()[i];
-    re->ptr<R>()[i] = v.real(), im->ptr<R>()[i] = v.imag();
+struct Parts {
+  TensorRef re, im, sum;
+  explicit Parts(const Tensor& t, R sign = 1) {
+    for (TensorRef* part : {&re, &im, &sum}) *part = empty(t.shape(), real_of(t.dtype), t.device);
+    const std::complex<R>* from = t.ptr<std::complex<R>>();
+    R *__restrict x = re->ptr<R>(), *__restrict y = im->ptr<R>(), *__restrict z = sum->ptr<R>();
+    parallel_for(t.numel, 1 << 15, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        x[i] = from[i].real(), y[i] = sign * from[i].imag();
+        z[i] = x[i] + y[i];
+      }
+    });
   }
-  return {re, im};
-}
+};
 
-// z = f(a, b) for a bilinear f of complex arguments, as four real ones; `conj` conjugates the second.
+// z = f(a, b) for a bilinear f of complex arguments, as three real ones: of the sums of the parts it has all four
+// products of them. `conj` conjugates the second.
 template <class R, class F>
 void complex_parts(const Tensor& a, const Tensor& b, bool conj, std::complex<R>* z, int64_t n, F&& f) {
-  auto [ar, ai] = parts<R>(a);
-  auto [br, bi] = parts<R>(b);
-  std::vector<R> rr(n), ii(n), ri(n), ir(n);
-  f(*ar, *br, rr.data()), f(*ai, *bi, ii.data()), f(*ar, *bi, ri.data()), f(*ai, *br, ir.data());
-  R s = conj ? -1 : 1;
-  for (int64_t i = 0; i < n; ++i) z[i] = {rr[i] - s * ii[i], s * ri[i] + ir[i]};
+  const Parts<R> x(a), y(b, conj ? -1 : 1);
+  TensorRef of_re = empty(Dims(&n, 1), x.re->dtype), of_im = empty(Dims(&n, 1), x.re->dtype),
+            of_sums = empty(Dims(&n, 1), x.re->dtype);
+  R *p = of_re->ptr<R>(), *q = of_im->ptr<R>(), *all = of_sums->ptr<R>();
+  f(*x.re, *y.re, p), f(*x.im, *y.im, q), f(*x.sum, *y.sum, all);
+  parallel_for(n, 1 << 15, [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) z[i] = {p[i] - q[i], all[i] - p[i] - q[i]};
+  });
 }
 
 template <class R>
@@ -372,11 +380,11 @@ struct Gradients {
       complex_parts<R>(*g, *x, true, results[1]->ptr<C>(), results[1]->numel,
                        [&](const Tensor& a, const Tensor& b, R* to) { grad_weight<R>(p, a, b, to); });
     if (!(mask & 4)) return;
-    auto [re, im] = parts<R>(*g);
+    const Parts<R> parts(*g);
     const size_t count = size_t(channels());
     std::vector<R> sr(count), si(count);
-    conv_backward_bias<R>(re->template ptr<R>(), n(), channels(), places(), sr.data());
-    conv_backward_bias<R>(im->template ptr<R>(), n(), channels(), places(), si.data());
+    conv_backward_bias<R>(parts.re->template ptr<R>(), n(), channels(), places(), sr.data());
+    conv_backward_bias<R>(parts.im->template ptr<R>(), n(), channels(), places(), si.data());
     for (int64_t k = 0; k < channels(); ++k) results[2]->ptr<C>()[k] = C(sr[k], si[k]);
   }
   template <class T>

@@ -2,7 +2,7 @@
 //
 // A row names its loops by the dtype they compute in. The iterator (pointwise.h) promotes, broadcasts, collapses
 // dimensions, splits over threads, and converts operands to the compute dtype block by block in cache; so float16,
-// bfloat16 and mixed dtypes need no loops of their own: halves compute in float32 (rows leave those entries null).
+// bfloat16 and mixed dtypes need no loops of their own: halves compute in float32 where a row has no loop for them.
 #pragma once
 #include "../core/call.h"
 

@@ -43,8 +43,9 @@ void check_some(const Call& c, const std::vector<int64_t>& dims) {
   if (dims.empty()) runtime_error(c.name(), ": expected one or more dims");
 }
 // Transformed dimensions come last in memory, in their order; the others before them.
-Tensor& output_transformed(Call& c, const Tensor& x, const std::vector<int64_t>& dims, std::vector<int64_t> shape,
+Tensor& output_transformed(Call& c, const Tensor& x, const std::vector<int64_t>& dims, Dims shape,
                            DType dtype) {
+  if (x.ndim == 1) return c.output(shape, dtype, x.device);
   std::vector<int64_t> order, strides(shape.size());
   for (int64_t d = 0; d < x.ndim; ++d)
     if (std::find(dims.begin(), dims.end(), d) == dims.end()) order.push_back(d);
@@ -57,7 +58,7 @@ Tensor& output_transformed(Call& c, const Tensor& x, const std::vector<int64_t>&
   }
   return c.output(shape, dtype, x.device, strides);
 }
-void check_lengths(const Call& c, Dims shape, const std::vector<int64_t>& dims) {
+void check_lengths(const Call& c, Dims shape, Dims dims) {
   for (int64_t d : dims)
     if (shape[size_t(d)] < 1 || shape[size_t(d)] > int64_t(1) << 40)
       runtime_error(c.name(), ": the length of the transform must be positive and at most 2^40, got ",
@@ -99,7 +100,7 @@ void complex_dims(TensorRef x, Tensor& y, std::span<const int64_t> dims, Dims sh
 }
 void cpu_c2c(Call& c) {
   Tensor &x = c.tensor(0), &y = c.out();
-  auto dims = c.handed<std::vector<int64_t>>();
+  auto& dims = c.handed<std::vector<int64_t>>();
   if (dims.empty()) return copy_into(y, x);
   std::reverse(dims.begin(), dims.end());
   visit_parts(x.dtype,
@@ -120,13 +121,15 @@ void infer_r2c(Call& c) {
 }
 void cpu_r2c(Call& c) {
   Tensor &x = c.tensor(0), &y = c.out();
-  auto dims = c.handed<std::vector<int64_t>>();
+  auto& dims = c.handed<std::vector<int64_t>>();
   const int64_t last = dims.back(), n = c.ints(2)[dims.size() - 1];
   dims.pop_back();
-  std::vector<int64_t> between(x.shape().begin(), x.shape().end());
-  between[size_t(last)] = n / 2 + 1;
-  TensorRef first =
-      std::equal(between.begin(), between.end(), y.shape().begin()) ? TensorRef::borrow(&y) : empty(between, y.dtype);
+  TensorRef first = TensorRef::borrow(&y);
+  if (!dims.empty()) {
+    std::vector<int64_t> between(x.shape().begin(), x.shape().end());
+    between[size_t(last)] = n / 2 + 1;
+    if (!std::ranges::equal(between, y.shape())) first = empty(between, y.dtype);
+  }
   visit_parts(x.dtype, [&]<class T>() {
     transform_dim<T>(x, *first, last, n, false, c.real(3), !c.boolean(4));
     if (!dims.empty()) complex_dims<T>(first, y, dims, y.shape(), !c.boolean(4), 1.0);
@@ -141,12 +144,12 @@ void infer_c2r(Call& c) {
   std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
   for (size_t k = 0; k < dims.size(); ++k) shape[size_t(dims[k])] = c.ints(2)[k];
   check_lengths(c, shape, dims);
-  check_lengths(c, x.shape(), {dims.back()});
+  check_lengths(c, x.shape(), Dims(&dims.back(), 1));
   output_transformed(c, x, dims, shape, real_of(x.dtype));
 }
 void cpu_c2r(Call& c) {
   Tensor &x = c.tensor(0), &y = c.out();
-  auto dims = c.handed<std::vector<int64_t>>();
+  auto& dims = c.handed<std::vector<int64_t>>();
   const int64_t last = dims.back(), n = y.sizes[last];
   dims.pop_back();
   visit_parts(x.dtype, [&]<class T>() {

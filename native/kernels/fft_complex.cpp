@@ -8,6 +8,25 @@
 
 namespace flambeau::fft {
 
+// Where the lines from `first` on begin, one for each of `used` lanes; the others read what the last one reads.
+template <class T>
+static void place_lanes(const Transform<T>& t, const Lines& lines, int64_t first, int64_t used, int64_t lanes,
+                        FftJob<T>& job) {
+  for (int64_t l = 0; l < lanes; ++l) {
+    if (l < used) {
+      int64_t from, to;
+      lines.place(first + l, from, to);
+      job.in[l] = t.in + from;
+      job.out[l] = t.out + to;
+    } else {
+      job.in[l] = job.in[used - 1];
+      job.out[l] = nullptr;
+    }
+    job.in2[l] = job.in[l];
+    job.out2[l] = nullptr;
+  }
+}
+
 // All lines by groups of lanes. Two lines share a lane where the numbers are real.
 template <class T>
 void side_by_side(const FftPlan<T>& plan, const Transform<T>& t, const Lines& lines, const T* factor,
@@ -25,20 +44,12 @@ void side_by_side(const FftPlan<T>& plan, const Transform<T>& t, const Lines& li
     job.in_step = t.in_step, job.out_step = t.out_step, job.factor_step = factor_step;
     for (int64_t g = first; g < last; ++g) {
       const int64_t left = lines.count - g * per_group, used = std::min(lanes, left);
-      for (int64_t l = 0; l < lanes; ++l) {
-        int64_t from, to, line = g * per_group + std::min(l, used - 1);
-        lines.place(line, from, to);
-        job.in[l] = t.in + from;
-        job.out[l] = l < used ? t.out + to : nullptr;
-        job.in2[l] = job.in[l];
-        job.out2[l] = nullptr;
-        if (!paired) continue;
-        int64_t second = g * per_group + lanes + l;
-        if (second < lines.count) {
-          lines.place(second, from, to);
-          job.in2[l] = t.in + from;
-          job.out2[l] = t.out + to;
-        }
+      place_lanes(t, lines, g * per_group, used, lanes, job);
+      for (int64_t l = 0; paired && l < std::min(lanes, left - lanes); ++l) {
+        int64_t from, to;
+        lines.place(g * per_group + lanes + l, from, to);
+        job.in2[l] = t.in + from;
+        job.out2[l] = t.out + to;
       }
       job.factor = factor ? factor + g * per_group * factor_lane : nullptr;
       k.run(plan, job, a, b);

@@ -152,25 +152,15 @@ constexpr auto kLeast = [](auto& place, auto value) {
   else place = value < place ? value : place;
 };
 constexpr auto kTimes = [](auto& place, auto value) { place = place * value; };
-constexpr auto kPlus = [](auto& place, auto value) { place = place + value; };
-constexpr auto kPlusHalf = []<class T>(T& place, T value) { place = T(float(place) + float(value)); };
-
-// Sums of the common types, without a call for each; false: of others.
-template <class Rows>
-bool add_by_type(DType t, Rows& rows) {
-  switch (t) {
-    case DType::Float32: rows.template operator()<float>(kPlus); return true;
-    case DType::Float64: rows.template operator()<double>(kPlus); return true;
-    case DType::Int64: rows.template operator()<uint64_t>(kPlus); return true;
-    case DType::BFloat16: rows.template operator()<bfloat16>(kPlusHalf); return true;
-    case DType::Float16: rows.template operator()<float16>(kPlusHalf); return true;
-    default: return false;
-  }
-}
+constexpr auto kPlus = []<class T>(T& place, T value) {
+  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) place = T(float(place) + float(value));
+  else if constexpr (std::is_integral_v<T>) place = T(uint64_t(place) + uint64_t(value));
+  else place = place + value;
+};
 
 // out[..., index, ...] (op)= source, in the order of memory of `index`: the same result for any number of threads.
 void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, Combine how) {
-  int64_t size = size_at(out, int(d)), step = stride_at(out, int(d)), item = out.itemsize();
+  const int64_t size = size_at(out, int(d)), step = stride_at(out, int(d));
   check_indices(c, index, d, size);
   Walk<3> w = index_walk(index, out, source, d);
   if (w.rows == 0) return;
@@ -178,7 +168,7 @@ void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& sour
   auto rows = [&]<class T>(auto one) {  // one(T& place, T value)
     LockRelease lock(index.numel * 4);
     each_apart(w, [&](int64_t begin, int64_t end, int64_t first, int64_t last) {
-      int64_t n = last - first;
+      const int64_t n = last - first;
       w.each_row(begin, end, [&](const int64_t* offset) {
         const int64_t* at = index.ptr<int64_t>() + offset[0] + first * si;
         T* to = out.ptr<T>() + offset[1] + first * so;
@@ -191,18 +181,20 @@ void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& sour
       });
     });
   };
-  if (how == Combine::Add && add_by_type(out.dtype, rows)) return;
-  if (how != Combine::Replace && how != Combine::Add && (out.dtype == DType::Float32 || out.dtype == DType::Float64)) {
+  if (how == Combine::Add && out.dtype != DType::Bool)
+    return visit_dtype(out.dtype, [&]<class T>() {
+      if constexpr (!std::is_same_v<T, bool>) rows.template operator()<T>(kPlus);
+    });
+  if (how > Combine::Add && (out.dtype == DType::Float32 || out.dtype == DType::Float64)) {
     auto by = [&]<class T>() {
       if (how == Combine::Multiply) rows.template operator()<T>(kTimes);
       else how == Combine::Max ? rows.template operator()<T>(kMost) : rows.template operator()<T>(kLeast);
     };
     return out.dtype == DType::Float32 ? by.template operator()<float>() : by.template operator()<double>();
   }
-  visit_size(item, [&]<class T>() {
+  visit_size(out.itemsize(), [&]<class T>() {
     if (how == Combine::Replace) return rows.template operator()<T>([](T& place, T value) { place = value; });
-    CombineFn f = combine_function(how, out.dtype);
-    rows.template operator()<T>([f](T& place, const T& value) {
+    rows.template operator()<T>([f = combine_function(how, out.dtype)](T& place, const T& value) {
       f(reinterpret_cast<char*>(&place), reinterpret_cast<const char*>(&value));
     });
   });

@@ -87,6 +87,7 @@ struct GemmKernels {
 };
 extern const GemmKernels<float>* gemm_kernels_f32[2];
 extern const GemmKernels<double>* gemm_kernels_f64[2];
+extern const GemmKernels<uint64_t>* gemm_kernels_u64[2];
 template <class T>
 const GemmKernels<T>& gemm_kernels();
 
@@ -95,7 +96,7 @@ struct MatrixView {
   int64_t rs, cs;  // strides of rows and columns, in elements
 };
 
-// float and double. `threads` false: stay in the calling thread (it is one of many already).
+// float, double and uint64_t. `threads` false: stay in the calling thread (it is one of many already).
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs, int64_t bcs,
           T* c, int64_t crs, const Epilogue<T>& e = {}, bool threads = true);

@@ -1,11 +1,13 @@
 // Products of halves: bfloat16 by oneDNN where the processor multiplies it, a few rows as the matrix lies, others in
 // float32.
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <optional>
 
 #include "half_rows.h"
 #include "onednn.h"
+#include "simd_casts.h"
 
 namespace flambeau {
 
@@ -23,27 +25,24 @@ bool multiplies_bfloat16() {
 }
 
 void half_to_float(DType dtype, const void* src, int64_t stride, float* dst, int64_t n) {
-  if (dtype == DType::Float16) {
-    auto* p = static_cast<const float16*>(src);
-    if (stride == 1) for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i]);
+  auto convert = [&]<class H>() {
+    const H* p = static_cast<const H*>(src);
+    if (stride == 1) cast_run(dst, p, n);
     else for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i * stride]);
-  } else {
-    auto* p = static_cast<const bfloat16*>(src);
-    if (stride == 1) for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i]);
-    else for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i * stride]);
-  }
+  };
+  if (dtype == DType::Float16) convert.operator()<float16>();
+  else convert.operator()<bfloat16>();
 }
 
 void float_to_half(DType dtype, const float* src, void* dst, int64_t n) {
-  if (dtype == DType::Float16)
-    for (int64_t i = 0; i < n; ++i) static_cast<float16*>(dst)[i] = float16(src[i]);
-  else
-    for (int64_t i = 0; i < n; ++i) static_cast<bfloat16*>(dst)[i] = bfloat16(src[i]);
+  if (dtype == DType::Float16) cast_run(static_cast<float16*>(dst), src, n);
+  else cast_run(static_cast<bfloat16*>(dst), src, n);
 }
 
 namespace {
 
 constexpr int64_t kFewWork = 1 << 10;  // halves of a matrix from which on they are read as they lie by a few rows
+constexpr int64_t kKeptFloats = 1 << 24;  // of matrices in float32, up to which a thread keeps their memory
 constexpr int64_t kPackedHalfRows = 512, kPackedHalfWork = 1 << 29;  // of a product of halves that repays packing B
 
 const char* at(const void* p, int64_t elements, int64_t size) { return static_cast<const char*>(p) + elements * size; }
@@ -83,18 +82,30 @@ dnnl::memory::desc bf16_matrices(int64_t count, int64_t step, int64_t rows, int6
   return memory::desc({step ? count : 1, rows, cols}, bf16, memory::dims{step ? step : rows * cols, rs, cs});
 }
 
+// C = alpha A B + beta C, in float32 until it is rounded; `bias` only where alpha is 1.
+dnnl::primitive_attr scaled(float alpha, float beta) {
+  dnnl::post_ops after;
+  if (alpha != 1) after.append_eltwise(dnnl::algorithm::eltwise_linear, alpha, 0);
+  if (beta != 0) after.append_sum(beta);
+  dnnl::primitive_attr attr;
+  attr.set_post_ops(after);
+  return attr;
+}
+
 std::shared_ptr<Halves> halves_product(const HalfBatch& all, int64_t m, int64_t n, int64_t k, MatrixView a,
-                                       MatrixView b, int64_t crs, bool bias) {
+                                       MatrixView b, int64_t crs, float alpha, float beta, bool bias) {
   using namespace dnnl;
   static auto* cache = new Recent<Halves>(128);
-  return cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs, bias, all.count, all.a, all.b, all.c}, [&] {
+  const int64_t scales = int64_t(std::bit_cast<uint32_t>(alpha)) << 32 | std::bit_cast<uint32_t>(beta);
+  return cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs, bias, scales, all.count, all.a, all.b, all.c}, [&] {
     engine& e = onednn::engine();
     const bool packs = all.count == 1 && repays_packing(m, n, k, b);
     memory::desc da = bf16_matrices(all.count, all.a, m, k, a.rs, a.cs),
                  lies = bf16_matrices(all.count, all.b, k, n, b.rs, b.cs),
                  dc = bf16_matrices(all.count, all.c, m, n, crs, 1), row = bf16_matrices(1, 0, 1, n, n, 1),
                  db = packs ? memory::desc({k, n}, memory::data_type::bf16, memory::format_tag::any) : lies;
-    auto desc = bias ? matmul::primitive_desc(e, da, db, row, dc) : matmul::primitive_desc(e, da, db, dc);
+    const primitive_attr attr = scaled(alpha, beta);
+    auto desc = bias ? matmul::primitive_desc(e, da, db, row, dc, attr) : matmul::primitive_desc(e, da, db, dc, attr);
     std::optional<reorder> first;
     if (packs && desc.weights_desc() != lies) first = reorder(reorder::primitive_desc(e, lies, e, desc.weights_desc()));
     return std::make_shared<Halves>(Halves{desc, matmul(desc), first});
@@ -103,14 +114,14 @@ std::shared_ptr<Halves> halves_product(const HalfBatch& all, int64_t m, int64_t 
 
 // bfloat16 with float32 sums on processors that multiply bfloat16.
 bool onednn_bf16(const HalfBatch& all, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c,
-                 int64_t crs, const void* bias) {
+                 int64_t crs, float alpha, float beta, const void* bias) {
   using namespace dnnl;
-  if (!multiplies_bfloat16()) return false;
+  if (!multiplies_bfloat16() || alpha == 0 || (alpha != 1 && bias)) return false;
   if ((a.rs != 1 && a.cs != 1) || (b.rs != 1 && b.cs != 1)) return false;
   if (!apart({{a.rs, m}, {a.cs, k}, {all.a, all.a ? all.count : 1}}) ||
       !apart({{b.rs, k}, {b.cs, n}, {all.b, all.b ? all.count : 1}}))
     return false;
-  const auto entry = halves_product(all, m, n, k, a, b, crs, bias != nullptr);
+  const auto entry = halves_product(all, m, n, k, a, b, crs, alpha, beta, bias != nullptr);
   auto held = [&](const memory::desc& d, const void* p) { return memory(d, onednn::engine(), const_cast<void*>(p)); };
   memory weights;
   if (entry->packs) {
@@ -162,11 +173,11 @@ bool few_rows(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matrix
 }  // namespace
 
 bool batch_of_halves([[maybe_unused]] const HalfBatch& batch, int64_t m, int64_t n, int64_t k, MatrixView a,
-                     MatrixView b, void* c, int64_t crs) {
+                     MatrixView b, void* c, int64_t crs, float alpha, float beta) {
 #ifdef FLAMBEAU_ONEDNN
   const bool differ = batch.a || batch.b;  // oneDNN does not repeat one product
   if (differ && !in_parallel() && m > 1 && n > 1 && k > 0)
-    return onednn_bf16(batch, m, n, k, a, b, c, crs, nullptr);
+    return onednn_bf16(batch, m, n, k, a, b, c, crs, alpha, beta, nullptr);
 #endif
   return false;
 }
@@ -174,34 +185,38 @@ bool batch_of_halves([[maybe_unused]] const HalfBatch& batch, int64_t m, int64_t
 void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
                float alpha, float beta, const void* bias, bool threads) {
 #ifdef FLAMBEAU_ONEDNN
-  if (dtype == DType::BFloat16 && threads && !in_parallel() && alpha == 1 && beta == 0 &&
-      m * n * k > kParallelWork && m > 1 && n > 1 && onednn_bf16({}, m, n, k, a, b, c, crs, bias))
+  if (dtype == DType::BFloat16 && threads && !in_parallel() && m * n * k > kParallelWork && m > 1 && n > 1 &&
+      onednn_bf16({}, m, n, k, a, b, c, crs, alpha, beta, bias))
     return;
 #endif
   if (few_rows(dtype, m, n, k, a, b, c, crs, alpha, beta, bias, threads)) return;
-  // vectors, not the thread's scratch: gemm uses that itself
-  auto unpack = [&](MatrixView v, int64_t rows, int64_t cols, std::unique_ptr<float[]>& to) {
-    to.reset(new float[product_area(rows, cols)]);
+  auto each_row = [&](int64_t rows, int64_t cols, auto&& convert) {
     parallel_for(rows, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1)) : kSerial,
-                 [&](int64_t i, int64_t end) {
-                   for (; i < end; ++i) half_to_float(dtype, at(v.data, i * v.rs, 2), v.cs, to.get() + i * cols, cols);
-                 });
+                 [&](int64_t i, int64_t end) { for (; i < end; ++i) convert(i); });
+  };
+  const size_t sizes[] = {product_area(m, k), product_area(k, n), product_area(m, n)};
+  const int64_t need = int64_t(sizes[0] + sizes[1] + sizes[2]) + n;
+  std::unique_ptr<float[]> large(need > kKeptFloats ? new float[size_t(need)] : nullptr);
+  float *const fa = large ? large.get() : scratch<float>(kScratchE, need), *const fb = fa + sizes[0],
+        *const fc = fb + sizes[1], *const fbias = fc + sizes[2];
+  auto unpack = [&](MatrixView v, int64_t rows, int64_t cols, float* to) {
+    each_row(rows, cols, [&](int64_t i) { half_to_float(dtype, at(v.data, i * v.rs, 2), v.cs, to + i * cols, cols); });
   };
   // a transposed operand is read along its contiguous direction and stays transposed
-  std::unique_ptr<float[]> fa, fb, fc(new float[product_area(m, n)]), fbias;
   bool ta = a.cs != 1 && a.rs == 1, tb = b.cs != 1 && b.rs == 1;
   unpack(ta ? MatrixView{a.data, a.cs, a.rs} : a, ta ? k : m, ta ? m : k, fa);
   unpack(tb ? MatrixView{b.data, b.cs, b.rs} : b, tb ? n : k, tb ? k : n, fb);
   if (beta != 0)
-    for (int64_t i = 0; i < m; ++i) half_to_float(dtype, at(c, i * crs, 2), 1, fc.get() + i * n, n);
+    each_row(m, n, [&](int64_t i) { half_to_float(dtype, at(c, i * crs, 2), 1, fc + i * n, n); });
   Epilogue<float> e{alpha, beta};
   if (bias) {
-    fbias.reset(new float[size_t(n)]);
-    half_to_float(dtype, bias, 1, fbias.get(), n);
-    e.bias_col = fbias.get();
+    half_to_float(dtype, bias, 1, fbias, n);
+    e.bias_col = fbias;
   }
-  gemm<float>(m, n, k, fa.get(), ta ? 1 : k, ta ? m : 1, fb.get(), tb ? 1 : n, tb ? k : 1, fc.get(), n, e, threads);
-  for (int64_t i = 0; i < m; ++i) float_to_half(dtype, fc.get() + i * n, const_cast<char*>(at(c, i * crs, 2)), n);
+  gemm<float>(m, n, k, fa, ta ? 1 : k, ta ? m : 1, fb, tb ? 1 : n, tb ? k : 1, fc, n, e, threads);
+  each_row(m, n, [&](int64_t i) {
+    float_to_half(dtype, fc + i * n, const_cast<char*>(at(c, i * crs, 2)), n);
+  });
 }
 
 }  // namespace flambeau

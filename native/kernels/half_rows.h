@@ -31,13 +31,13 @@ void half_columns(DType dtype, int64_t m, int64_t n, int64_t k, const float* a, 
 void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
                float alpha, float beta, const void* bias, bool threads);
 
-// C = A B for each of `count` matrices of bfloat16, so many elements apart (A and B: 0 for one that all share). False
-// where these are not multiplied faster together than one by one.
+// C = alpha A B + beta C for each of `count` matrices of bfloat16, so many elements apart (A and B: 0 for one that all
+// share). False where these are not multiplied faster together than one by one.
 struct HalfBatch {
   int64_t count = 1, a = 0, b = 0, c = 0;
 };
 bool batch_of_halves(const HalfBatch& batch, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c,
-                     int64_t crs);
+                     int64_t crs, float alpha, float beta);
 
 // Whether the processor has products of bfloat16, which are then several times as fast as those of float32.
 bool multiplies_bfloat16();

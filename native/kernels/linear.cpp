@@ -114,8 +114,10 @@ void multiply(DType dtype, Product p, const char* a, const char* b, char* c, con
   const bool plain = is_one(alpha) && is_zero(beta) && !bias;
   if (plain && dtype == DType::Float32 && small_batch<float>(p, count, a, b, c)) return;
   if (plain && dtype == DType::Float64 && small_batch<double>(p, count, a, b, c)) return;
-  if (dtype == DType::BFloat16 && p.batch.size() == 1 && count * work > kParallelWork && plain &&
-      batch_of_halves({count, p.a[0], p.b[0], p.c[0]}, p.m, p.n, p.k, {a, p.ars, p.acs}, {b, p.brs, p.bcs}, c, p.crs))
+  if (plain && dtype == DType::Int64 && small_batch<uint64_t>(p, count, a, b, c)) return;
+  if (dtype == DType::BFloat16 && p.batch.size() == 1 && count * work > kParallelWork && !bias &&
+      batch_of_halves({count, p.a[0], p.b[0], p.c[0]}, p.m, p.n, p.k, {a, p.ars, p.acs}, {b, p.brs, p.bcs}, c, p.crs,
+                      alpha.to<float>(), beta.to<float>()))
     return;
   if (work > (1 << 24)) {
     for (int64_t i = 0; i < count; ++i) one(i, true, nullptr);
@@ -287,9 +289,9 @@ void dot_parts(const Tensor& a, const Tensor& b, Tensor& out, Sum sum) {
 }
 template <class U>
 U integer_dot(const U* a, const U* b, int64_t n) {
-  using Wide = std::conditional_t<sizeof(U) == 8, uint64_t, uint32_t>;  // products of small ones must not overflow
   U sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum = U(sum + U(Wide(a[i]) * Wide(b[i])));
+  if constexpr (sizeof(U) == 8) gemm_kernels<U>().dots(1, n, a, n, b, &sum, 1, 1, 0, nullptr);
+  else for (int64_t i = 0; i < n; ++i) sum = U(sum + U(uint32_t(a[i]) * uint32_t(b[i])));  // int would overflow
   return sum;
 }
 void cpu_dot(Call& c) {
@@ -397,7 +399,8 @@ void cpu_add_product(Call& c) {
   Tensor &self = c.tensor(0), &a = c.tensor(1), &b = c.tensor(2), &out = c.out();
   if (out.numel == 0) return;
   Scalar beta = c.scalar(3), alpha = c.scalar(4);
-  bool row = self.ndim == 1 && self.size(0) == out.size(out.ndim - 1) && self.contiguous() && is_one(beta);
+  bool row = self.ndim == 1 && self.size(0) == out.size(out.ndim - 1) && self.contiguous() && is_one(beta) &&
+             (out.dtype != DType::BFloat16 || is_one(alpha));
   if (!row && !is_zero(beta)) copy_into(out, self);
   Product p = product_of(out.shape().first(out.ndim - 2), a, b, false, false);
   LockRelease lock(work_of(p));

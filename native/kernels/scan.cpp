@@ -36,6 +36,14 @@ struct RunningSum {
     for (int k = 1; k < 8; ++k) lanes[0] += lanes[k];
     return Acc(lanes[0]);
   }
+  static Acc total(const T* x, int64_t n) requires(std::is_same_v<T, complex64>) {
+    const float* parts = reinterpret_cast<const float*>(x);
+    double lanes[8] = {};  // real and imaginary parts in turn
+    for (int64_t i = 0; i < 2 * n; i += 8)
+      for (int k = 0; k < 8; ++k) lanes[k] += parts[i + k];
+    for (int k = 2; k < 8; ++k) lanes[k % 2] += lanes[k];
+    return {lanes[0], lanes[1]};
+  }
 };
 template <class T_>
 struct RunningProduct {
@@ -82,14 +90,14 @@ void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t 
     const T* from = x.ptr<T>() + first;
     T* to = y.ptr<T>() + first;
     typename Op::Acc sums[count];
-    std::copy_n(acc, count, sums);
+    for (int r = 0; r < count; ++r) sums[r] = acc[r];  // a copy as bytes would keep them out of registers
     for (int64_t k = 0; k < n; k += kStrip) {
       interruption_point();
       const int64_t end = std::min(n, k + kStrip);
       for (int64_t i = k; i < end; ++i)
         for (int r = 0; r < count; ++r) to[r * pitch + i] = Op::step(sums[r], from[r * pitch + i]);
     }
-    std::copy_n(sums, count, acc);
+    for (int r = 0; r < count; ++r) acc[r] = sums[r];
     return;
   }
   T strip[count][kStrip];

@@ -46,7 +46,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary<[]<class T>(T a, T gate) { return a / (T(1) + exp_normal(-gate)); }, float, double>("_gated", 2),
       binary<[]<class T>(T a, T slope) { return T(0) < a ? a : slope * a; }, float, double>("_leaky"),
       unary<[]<class T>(T a) { return a < T(0) ? T(0) : a; }, float, double>("relu"),
-      unary<[]<class T>(T a) { return clip(a, T(0), T(6)); }, float, double>("relu6"),
+      unary<[]<class T>(T a) { return clip(a, T(0), T(6)); }, float, double, bfloat16>("relu6"),
       from_loops<float, double>("gelu", 1, {gelu_loop<float>, gelu_loop<double>}, 4),
       unary_n<[]<class T>(T a, T beta, T limit) { return softplus_(a, beta, limit); }, 2, float, double>("softplus", 4),
       unary_n<[]<class T>(T a, T alpha) { return elu_(a, alpha, T(1), T(1)); }, 1, float, double>("elu", 2),

@@ -87,6 +87,42 @@ template <class T> void div_loop(char* const* p, const int64_t* stride, int64_t 
   else if (s[0].i == 't') run2<T, T, T>(p, stride, n, [](T a, T b) { return std::trunc(a / b); });
   else division_loop<FloorDivide, T>(p, stride, n, s);
 }
+// Quotients of bfloat16 that are rounded to whole numbers: in float32, a block at a time; `number` for a null pointer.
+void rounded_div_bfloat16(char* const* p, const int64_t* s, int64_t n, const Scalar* scalars, float number) {
+  constexpr int64_t kBlock = 256;
+  float side[3][kBlock];
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t m = n - at < kBlock ? n - at : kBlock;
+    for (int k = 1; k < 3; ++k) {
+      const uint16_t* from = reinterpret_cast<const uint16_t*>(p[k] ? p[k] + at * s[k] : nullptr);
+      for (int64_t i = 0; i < m; ++i) side[k][i] = from ? widen(from[s[k] ? i : 0]) : number;
+    }
+    char* const q[] = {reinterpret_cast<char*>(side[0]), reinterpret_cast<char*>(side[1]),
+                       reinterpret_cast<char*>(side[2])};
+    const int64_t strides[] = {4, 4, 4};
+    div_loop<float>(q, strides, m, scalars);
+    uint16_t* to = reinterpret_cast<uint16_t*>(p[0]) + at;
+    for (int64_t i = 0; i < m; ++i) to[i] = narrow(side[0][i]);
+  }
+}
+void div_bfloat16(char* const* p, const int64_t* s, int64_t n, const Scalar* scalars) {
+  if (!absent(scalars[0])) return rounded_div_bfloat16(p, s, n, scalars, 0);
+  run2<uint16_t, uint16_t, uint16_t>(p, s, n, [](uint16_t a, uint16_t b) { return narrow(widen(a) / widen(b)); });
+}
+void div_bfloat16_number(char* const* p, const int64_t* s, int64_t n, const Scalar* scalars) {
+  const float y = number<float>(scalars[kNumberPlace]);
+  if (!absent(scalars[0])) return rounded_div_bfloat16(p, s, n, scalars, y);
+  if (p[1]) return run1<uint16_t, uint16_t>(p, n, [y](uint16_t a) { return narrow(widen(a) / y); });
+  char* const q[2] = {p[0], p[2]};
+  run1<uint16_t, uint16_t>(q, n, [y](uint16_t b) { return narrow(y / widen(b)); });
+}
+// One of two halves as it lies, chosen in float32; a NaN goes first.
+template <bool kLarger> void extreme_bfloat16(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  run2<uint16_t, uint16_t, uint16_t>(p, s, n, [](uint16_t a, uint16_t b) {
+    const float x = widen(a), y = widen(b);
+    return uint16_t((x != x) | (kLarger ? y < x : x < y) ? a : b);
+  });
+}
 template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
   auto number = [](const char* q) { return *reinterpret_cast<const T*>(q); };
   bool numbers = s[1] && !s[2] && !s[3], low = p[2], high = p[3];
@@ -113,13 +149,17 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[](auto a) { return a; }, float, double>("_conj_physical"),
       binary<[](auto a, auto b) { return a / b; }, float, double>("_div_conj"),
       unary<[]<class T>(T) { return T(0); }, float, double>("_zero"),
-      from_loops<float, double>("div", 2, {div_loop<float>, div_loop<double>}),
+      with_number<bfloat16>(
+          from_loops<float, double, bfloat16>("div", 2, {div_loop<float>, div_loop<double>, div_bfloat16}),
+          div_bfloat16_number),
       from_loops<float, double>("floor_divide", 2,
                                 {division_loop<FloorDivide, float>, division_loop<FloorDivide, double>}, 2),
       from_loops<float, double>("remainder", 2, {division_loop<Remainder, float>, division_loop<Remainder, double>}, 2),
       from_loops<float, double>("fmod", 2, {division_loop<Fmod, float>, division_loop<Fmod, double>}, 2),
       binary<[]<class T>(T a, T b) { return max_nan(a, b); }, float, double>("maximum"),
       binary<[]<class T>(T a, T b) { return min_nan(a, b); }, float, double>("minimum"),
+      from_loops<bfloat16>("maximum", 2, {extreme_bfloat16<true>}),
+      from_loops<bfloat16>("minimum", 2, {extreme_bfloat16<false>}),
       binary<[]<class T>(T a, T b) { return a != a   ? b
                                             : b != b ? a
                                             : b < a  ? a
@@ -130,31 +170,33 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
                                                      : b; }, float, double>("fmin"),
       unary<[](auto a) { return -a; }, float, double>("neg"),
       unary<[]<class T>(T a) { return abs_(a); }, float, double>("abs"),
-      unary<[](auto a) { return a * a; }, float, double>("square"),
-      unary<[]<class T>(T a) { return T(1) / a; }, float, double>("reciprocal"),
-      unary<[](auto a) { return std::sqrt(a); }, float, double>("sqrt"),
-      unary<[]<class T>(T a) { return T(1) / std::sqrt(a); }, float, double>("rsqrt"),
+      unary<[](auto a) { return a * a; }, float, double, bfloat16>("square"),
+      unary<[]<class T>(T a) { return T(1) / a; }, float, double, bfloat16>("reciprocal"),
+      unary<[](auto a) { return std::sqrt(a); }, float, double, bfloat16>("sqrt"),
+      unary<[]<class T>(T a) { return T(1) / std::sqrt(a); }, float, double, bfloat16>("rsqrt"),
       unary<[]<class T>(T a) { return T(0 < a) - T(a < 0); }, float, double>("sign"),
       unary<[]<class T>(T a) { return T(0 < a) - T(a < 0); }, float, double>("sgn"),
-      unary<[](auto a) { return std::floor(a); }, float, double>("floor"),
-      unary<[](auto a) { return std::ceil(a); }, float, double>("ceil"),
-      unary<[](auto a) { return std::trunc(a); }, float, double>("trunc"),
-      unary<[](auto a) { return a - std::trunc(a); }, float, double>("frac"),
+      unary<[](auto a) { return std::floor(a); }, float, double, bfloat16>("floor"),
+      unary<[](auto a) { return std::ceil(a); }, float, double, bfloat16>("ceil"),
+      unary<[](auto a) { return std::trunc(a); }, float, double, bfloat16>("trunc"),
+      unary<[](auto a) { return a - std::trunc(a); }, float, double, bfloat16>("frac"),
       from_loops<float, double>("round", 1, {round_loop<float>, round_loop<double>}),
       from_loops<float, double>("nan_to_num", 1, {nan_to_num_loop<float>, nan_to_num_loop<double>}),
       any_stride(from_loops<float, double>("clamp", 3, {clamp_loop<float>, clamp_loop<double>})),
       unary_n<[]<class T>(T a, T low, T high) { return a < low    ? low
                                                        : high < a ? high
-                                                                  : a; }, 2, float, double>(
+                                                                  : a; }, 2, float, double, bfloat16>(
           "hardtanh"),
-      ternary_n<[](auto a, auto b, auto c, auto value) { return a + value * b * c; }, 1, float, double>("addcmul"),
-      ternary_n<[](auto a, auto b, auto c, auto value) { return a + value * b / c; }, 1, float, double>("addcdiv"),
+      ternary_n<[](auto a, auto b, auto c, auto value) { return a + value * b * c; }, 1, float, double, bfloat16>(
+          "addcmul"),
+      ternary_n<[](auto a, auto b, auto c, auto value) { return a + value * b / c; }, 1, float, double, bfloat16>(
+          "addcdiv"),
       ternary<[]<class T>(T a, T b, T w) { return abs_(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w); },
               float, double>("lerp"),
       binary<[]<class T>(T a, T b) { return std::copysign(a, b); }, float, double>("copysign"),
       binary<[]<class T>(T a, T b) { return a == 0 ? b : T(0 < a); }, float, double>("heaviside"),
-      unary<[]<class T>(T a) { return a * T(0.017453292519943295769); }, float, double>("deg2rad"),
-      unary<[]<class T>(T a) { return a * T(57.295779513082320877); }, float, double>("rad2deg"),
+      unary<[]<class T>(T a) { return a * T(0.017453292519943295769); }, float, double, bfloat16>("deg2rad"),
+      unary<[]<class T>(T a) { return a * T(57.295779513082320877); }, float, double, bfloat16>("rad2deg"),
   });
 });
 

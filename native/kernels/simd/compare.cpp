@@ -16,7 +16,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return abs_(a) < inf<T>; }, float, double>("isfinite"),
       unary<[]<class T>(T a) { return a == inf<T>; }, float, double>("isposinf"),
       unary<[]<class T>(T a) { return a == -inf<T>; }, float, double>("isneginf"),
-      unary<[]<class T>(T a) { return std::signbit(a); }, float, double>("signbit"),
+      unary<[]<class T>(T a) { return (bits(a) >> (8 * sizeof(T) - 1) & 1) != 0; }, float, double>("signbit"),
       any_stride(from_loops<float, double>("where", 3, {where_loop<uint32_t>, where_loop<uint64_t>}), 1),
       any_stride(from_loops<float, double>("masked_fill", 3, {masked_fill_loop<uint32_t>, masked_fill_loop<uint64_t>}),
                  2),

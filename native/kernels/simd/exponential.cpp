@@ -36,6 +36,19 @@ template <class T> void pow_loop(char* const* p, const int64_t* s, int64_t n, co
   run1<T, T>(p, n, [y](T x) { return pow_(x, y); });
 }
 
+void pow_bfloat16(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  run2<uint16_t, uint16_t, uint16_t>(p, s, n, [](uint16_t x, uint16_t y) { return narrow(pow_(widen(x), widen(y))); });
+}
+void pow_bfloat16_number(char* const* p, const int64_t*, int64_t n, const Scalar* scalars) {
+  const float exponent = number<float>(scalars[kNumberPlace]);
+  char* const power[2] = {p[0], p[2]};
+  if (!p[1]) return run1<uint16_t, uint16_t>(power, n, [=](uint16_t y) { return narrow(pow_(exponent, widen(y))); });
+  auto each = [&](auto f) { run1<uint16_t, uint16_t>(p, n, [f](uint16_t x) { return narrow(f(widen(x))); }); };
+  if (exponent == 2) return each([](float x) { return x * x; });
+  if (exponent == 0.5f) return each([](float x) { return std::sqrt(x); });
+  each([exponent](float x) { return pow_(x, exponent); });
+}
+
 template <class T> inline T logaddexp_(T a, T b) {
   T high = a < b ? b : a, d = abs_(a - b);
   T value = high + log1p_(exp_(-d));
@@ -92,7 +105,8 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return log2_(a); }, float, double>("log2", 2),
       unary<[]<class T>(T a) { return log10_(a); }, float, double>("log10", 2),
       unary<[]<class T>(T a) { return log1p_(a); }, float, double>("log1p", 2),
-      from_loops<float, double>("pow", 2, {pow_loop<float>, pow_loop<double>}, 4),
+      with_number<bfloat16>(from_loops<float, double, bfloat16>("pow", 2, {pow_loop<float>, pow_loop<double>,
+                                                                          pow_bfloat16}, 4), pow_bfloat16_number),
       binary<[]<class T>(T a, T b) { return logaddexp_(a, b); }, float, double>("logaddexp", 4),
       binary<[]<class T>(T a, T b) { return logaddexp2_(a, b); }, float, double>("logaddexp2", 4),
       binary<[]<class T>(T a, T b) { return xlogy_(a, b); }, float, double>("xlogy", 4),

@@ -220,6 +220,10 @@ int64_t pack_transposed(double* panel, int width, const double* src, int64_t rs,
                                      : pack_transposed<Doubles>(panel, width, src, rs, k);
 }
 
+int64_t pack_transposed(uint64_t* panel, int width, const uint64_t* src, int64_t rs, int64_t k) {  // moved as doubles
+  return pack_transposed(reinterpret_cast<double*>(panel), width, reinterpret_cast<const double*>(src), rs, k);
+}
+
 template <int Width, class T>
 void pack_rows(T* panel, const T* src, int64_t ks, int64_t k) {
   for (int64_t p = 0; p < k; ++p, src += ks, panel += Width) std::memcpy(panel, src, Width * sizeof(T));
@@ -382,6 +386,7 @@ constexpr GemmKernels<typename X::T> kKernels{kRows,   kWide * X::width, X::widt
 const bool registered = [] {
   gemm_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<F32>;
   gemm_kernels_f64[FLAMBEAU_LEVEL] = &kKernels<F64>;
+  gemm_kernels_u64[FLAMBEAU_LEVEL] = &kKernels<U64>;
   return true;
 }();
 

@@ -7,11 +7,6 @@
 
 namespace flambeau::FLAMBEAU_SIMD {
 
-inline float widen(uint16_t b) { return std::bit_cast<float>(uint32_t(b) << 16); }
-inline uint16_t narrow(float f) {
-  uint32_t u = std::bit_cast<uint32_t>(f), rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-  return uint16_t(f != f ? 0x7fc0u : rounded);
-}
 template <auto F> void bfloat16_loop(char* const* p, const int64_t* s, int64_t n, const Scalar* scalars) {
   const float alpha = number<float>(scalars[0]);
   run2<uint16_t, uint16_t, uint16_t>(p, s, n,
@@ -83,24 +78,32 @@ template <uint16_t infinity> void relu_loop(char* const* p, const int64_t*, int6
 template <uint16_t keep, uint16_t change> void sign_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
   run1<uint16_t, uint16_t>(p, n, [](uint16_t a) { return uint16_t((a & keep) ^ change); });
 }
+void copysign_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  run2<uint16_t, uint16_t, uint16_t>(p, s, n,
+                                     [](uint16_t a, uint16_t b) { return uint16_t((a & 0x7fff) | (b & 0x8000)); });
+}
 constexpr LoopFn kNegate = sign_loop<0xffff, 0x8000>, kAbsolute = sign_loop<0x7fff, 0>;
 
 constexpr auto kAdd = [](auto a, auto b, float alpha) { return a + alpha * b; };
 constexpr auto kSub = [](auto a, auto b, float alpha) { return a - alpha * b; };
 constexpr auto kMul = [](auto a, auto b, float) { return a * b; };
+constexpr auto kSubFrom = [](auto a, auto b, float alpha) { return b - alpha * a; };
 constexpr auto kSigmoidSlope = [](auto g, auto y, float) { return g * (1.f - y) * y; };
 constexpr auto kTanhSlope = [](auto g, auto y, float) { return g * (1.f - y * y); };
 constexpr auto kLogsigmoidSlope = [](float g, float x, float) { return g / (1.f + exp_normal(x)); };
 
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
-  r.add({of_bfloat16<kAdd>("add"), of_bfloat16<kSub>("sub"), of_bfloat16<kMul>("mul"), of_bfloat16<kMul>("_mul_conj")});
+  r.add({of_bfloat16<kAdd>("add"), of_bfloat16<kSub>("sub"), of_bfloat16<kMul>("mul"), of_bfloat16<kMul>("_mul_conj"),
+         of_bfloat16<kSubFrom>("rsub")});
   r.add({slope_of_bfloat16<kSigmoidSlope>("sigmoid_backward"), slope_of_bfloat16<kTanhSlope>("tanh_backward"),
          slope_of_bfloat16<kLogsigmoidSlope>("logsigmoid_backward")});
   r.add({from_loops<bfloat16, float16>("relu", 1, {relu_loop<0x7f80>, relu_loop<0x7c00>}),
          from_loops<bfloat16, float16>("neg", 1, {kNegate, kNegate}),
-         from_loops<bfloat16, float16>("abs", 1, {kAbsolute, kAbsolute})});
+         from_loops<bfloat16, float16>("abs", 1, {kAbsolute, kAbsolute}),
+         from_loops<bfloat16, float16>("copysign", 2, {copysign_loop, copysign_loop})});
 #ifdef __F16C__
-  r.add({of_float16<kAdd>("add"), of_float16<kSub>("sub"), of_float16<kMul>("mul"), of_float16<kMul>("_mul_conj")});
+  r.add({of_float16<kAdd>("add"), of_float16<kSub>("sub"), of_float16<kMul>("mul"), of_float16<kMul>("_mul_conj"),
+         of_float16<kSubFrom>("rsub")});
 #endif
 });
 

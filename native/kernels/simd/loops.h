@@ -6,6 +6,7 @@
 // call and follow the elements: binary<[](auto a, auto b, auto alpha) {…}, 1, float>("add"). The output may be one of
 // the operands (in-place), never partly overlap one: hence `ivdep`.
 #pragma once
+#include <bit>
 #include <complex>
 
 #include "../elementwise.h"
@@ -33,6 +34,13 @@ template <class R> inline void store(std::complex<R>* p, int64_t i, std::complex
   R* parts = reinterpret_cast<R*>(p);
   parts[2 * i] = v.real();
   parts[2 * i + 1] = v.imag();
+}
+
+// Halves of 8 bits of mantissa, widened and rounded in registers: to nearest even, NaN quiet.
+inline float widen(uint16_t b) { return std::bit_cast<float>(uint32_t(b) << 16); }
+inline uint16_t narrow(float f) {
+  uint32_t u = std::bit_cast<uint32_t>(f), rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  return uint16_t(f != f ? 0x7fc0u : rounded);
 }
 
 template <class Out, class A, class F>
@@ -152,23 +160,35 @@ template <auto F, int N, class T, class... A> inline auto apply(const Numbers<T,
   else if constexpr (N == 2) return F(a..., s.k[0], s.k[1]);
   else return F(a..., s.k[0], s.k[1], s.k[2]);
 }
+// What numbers of a dtype are computed in: operators that list bfloat16 are spared a copy in float32, block by block.
+template <class T> using computed = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
 template <auto F, int N, class T>
 void loop1(char* const* p, const int64_t*, int64_t n, const Scalar* scalars) {
-  const Numbers<T, N> s(scalars);
-  using Out = decltype(apply<F, N>(s, T()));
-  run1<Out, T>(p, n, [s](T a) { return apply<F, N>(s, a); });
+  const Numbers<computed<T>, N> s(scalars);
+  if constexpr (std::is_same_v<T, bfloat16>)
+    return run1<uint16_t, uint16_t>(p, n, [s](uint16_t a) { return narrow(apply<F, N>(s, widen(a))); });
+  else
+    run1<decltype(apply<F, N>(s, T())), T>(p, n, [s](T a) { return apply<F, N>(s, a); });
 }
 template <auto F, int N, class T>
 void loop2(char* const* p, const int64_t* stride, int64_t n, const Scalar* scalars) {
-  const Numbers<T, N> s(scalars);
-  using Out = decltype(apply<F, N>(s, T(), T()));
-  run2<Out, T, T>(p, stride, n, [s](T a, T b) { return apply<F, N>(s, a, b); });
+  const Numbers<computed<T>, N> s(scalars);
+  if constexpr (std::is_same_v<T, bfloat16>)
+    return run2<uint16_t, uint16_t, uint16_t>(
+        p, stride, n, [s](uint16_t a, uint16_t b) { return narrow(apply<F, N>(s, widen(a), widen(b))); });
+  else
+    run2<decltype(apply<F, N>(s, T(), T())), T, T>(p, stride, n, [s](T a, T b) { return apply<F, N>(s, a, b); });
 }
 template <auto F, int N, class T>
 void loop3(char* const* p, const int64_t*, int64_t n, const Scalar* scalars) {
-  const Numbers<T, N> s(scalars);
-  using Out = decltype(apply<F, N>(s, T(), T(), T()));
-  run3<Out, T, T, T>(p, n, [s](T a, T b, T c) { return apply<F, N>(s, a, b, c); });
+  const Numbers<computed<T>, N> s(scalars);
+  if constexpr (std::is_same_v<T, bfloat16>)
+    return run3<uint16_t, uint16_t, uint16_t, uint16_t>(p, n, [s](uint16_t a, uint16_t b, uint16_t c) {
+      return narrow(apply<F, N>(s, widen(a), widen(b), widen(c)));
+    });
+  else
+    run3<decltype(apply<F, N>(s, T(), T(), T())), T, T, T>(
+        p, n, [s](T a, T b, T c) { return apply<F, N>(s, a, b, c); });
 }
 
 template <class T> inline void set_loop(ElementwiseRow& row, LoopFn f) { row.loop[int(DTypeFor<T>::value)] = f; }

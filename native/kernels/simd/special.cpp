@@ -11,9 +11,13 @@ template <class H> void nan_to_num_half(char* const* p, const int64_t*, int64_t 
   const float most = std::is_same_v<H, float16> ? 65504.f : 3.38953139e38f;
   const H no = H(absent(s[0]) ? 0.f : number<float>(s[0])), high = H(absent(s[1]) ? most : number<float>(s[1]));
   const H low = H(absent(s[2]) ? -most : number<float>(s[2]));
-  run1<H, H>(p, n, [=](H a) {
-    float v = float(a);
-    return v != v ? no : v == inf<float> ? high : v == -inf<float> ? low : a;
+  const uint16_t infinity = std::is_same_v<H, float16> ? 0x7c00 : 0x7f80;  // NaNs are above it, but for their sign
+  const uint16_t nan_to = std::bit_cast<uint16_t>(no), high_to = std::bit_cast<uint16_t>(high),
+                 low_to = std::bit_cast<uint16_t>(low);
+  run1<uint16_t, uint16_t>(p, n, [=](uint16_t a) {
+    uint16_t v = a == infinity ? high_to : a;
+    v = a == uint16_t(infinity | 0x8000) ? low_to : v;
+    return uint16_t((a & 0x7fff) > infinity ? nan_to : v);
   });
 }
 

@@ -1,7 +1,6 @@
 """Discrete Fourier transforms: which dimensions, lengths and scales the three primitives are called with."""
 
 from math import prod, sqrt
-from operator import lt
 
 from .. import _C
 from .._shown import shown
@@ -113,42 +112,48 @@ def _checked(n):
 def _dims(self, s, dim):
     """(dimensions, lengths): `dim` absent means the last len(s), or all; a length of -1 or none is the input's."""
     s = (s,) if isinstance(s, int) else s
+    shape = self.shape
+    ndim = len(shape)
     if dim is None:
-        if s is not None and len(s) > self.ndim:
-            raise RuntimeError(f"fft: s holds {len(s)} sizes, and the input has {self.ndim} dimensions")
-        dims = list(range(self.ndim)) if s is None else list(range(self.ndim - len(s), self.ndim))
+        if s is not None and len(s) > ndim:
+            raise RuntimeError(f"fft: s holds {len(s)} sizes, and the input has {ndim} dimensions")
+        dims = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
     else:
-        dims = [_dim(self, d) for d in ((dim,) if isinstance(dim, int) else dim)]
+        dims = [d + ndim if -ndim <= d < 0 else _dim(self, d) for d in ((dim,) if isinstance(dim, int) else dim)]
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"fft: dim names a dimension twice: {dim}")
         if s is not None and len(s) != len(dims):
             raise RuntimeError(f"fft: s holds {len(s)} sizes for {len(dims)} dimensions in dim; give one size per "
                                "dimension")
-    shape = self.shape
-    return dims, [_checked(shape[d] if s is None or s[k] == -1 else s[k]) for k, d in enumerate(dims)]
+    lengths = [shape[d] for d in dims]
+    if s is not None:
+        lengths = [n if wanted == -1 else wanted for n, wanted in zip(lengths, s)]
+    for n in lengths:
+        if n < 1:
+            _checked(n)
+    return dims, lengths
 
 # --- one dimension --------------------------------------------------------------------------------------------------
 
-def _one(self, n, dim, norm, forward):
-    self = _complex(self)
-    dim = _dim(self, dim)
-    n = _checked(self.shape[dim] if n is None else n)
-    return _c2c(self, [dim], [n], _scale(norm, forward, n), forward)
+def _along(transform, self, n, dim, norm, forward):
+    """One dimension by a primitive. Most of a small transform's time is spent here: what is usual needs no call."""
+    shape = self.shape
+    ndim = len(shape)
+    if not -ndim <= dim < ndim:
+        _dim(self, dim)  # says why not
+    if n is None:
+        n = 2 * (shape[dim] - 1) if transform is _c2r else shape[dim]
+    if n < 1:
+        _checked(n)
+    scale = _scale(norm, forward, n) if norm is not None else 1.0 if forward else 1 / n
+    return transform(self, (dim + ndim if dim < 0 else dim,), (n,), scale, forward)
 
 
 def _to_half(self, n, dim, norm, forward, name):
-    _refuse_complex(self, name)
-    self = _real(self)
-    dim = _dim(self, dim)
-    n = _checked(self.shape[dim] if n is None else n)
-    return _r2c(self, [dim], [n], _scale(norm, forward, n), forward)
-
-
-def _from_half(self, n, dim, norm, forward):
-    self = _complex(self)
-    dim = _dim(self, dim)
-    n = _checked(2 * (self.shape[dim] - 1) if n is None else n)
-    return _c2r(self, [dim], [n], _scale(norm, forward, n), forward)
+    if self.dtype not in _FLOATS:
+        _refuse_complex(self, name)
+        self = _real(self)
+    return _along(_r2c, self, n, dim, norm, forward)
 
 
 _ONE = "(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor"
@@ -168,7 +173,7 @@ def fft(self, n=None, dim=-1, norm=None):
     >>> flambeau.fft.fft(flambeau.tensor([1., 0., 0., 0.]))
     tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
     """
-    return _one(self, n, dim, norm, True)
+    return _along(_c2c, self if self.dtype in _COMPLEX else _complex(self), n, dim, norm, True)
 
 
 @_record("ifft", _ONE)
@@ -179,7 +184,7 @@ def ifft(self, n=None, dim=-1, norm=None):
     >>> flambeau.fft.ifft(flambeau.ones(2))
     tensor([1.+0.j, 0.+0.j])
     """
-    return _one(self, n, dim, norm, False)
+    return _along(_c2c, self if self.dtype in _COMPLEX else _complex(self), n, dim, norm, False)
 
 
 @_record("rfft", _ONE, "fft_real")
@@ -201,7 +206,7 @@ def irfft(self, n=None, dim=-1, norm=None):
     >>> flambeau.fft.irfft(flambeau.ones(3))
     tensor([1., 0., 0., 0.])
     """
-    return _from_half(self, n, dim, norm, False)
+    return _along(_c2r, self if self.dtype in _COMPLEX else _complex(self), n, dim, norm, False)
 
 
 @_record("hfft", _ONE)
@@ -212,7 +217,7 @@ def hfft(self, n=None, dim=-1, norm=None):
     >>> flambeau.fft.hfft(flambeau.tensor([1., 0., 0.]))
     tensor([1., 1., 1., 1.])
     """
-    return _from_half(self, n, dim, norm, True)
+    return _along(_c2r, self if self.dtype in _COMPLEX else _complex(self), n, dim, norm, True)
 
 
 @_record("ihfft", _ONE, "fft_real")
@@ -228,15 +233,18 @@ def ihfft(self, n=None, dim=-1, norm=None):
 # --- several dimensions -----------------------------------------------------------------------------------------------
 
 def _several(self, s, dim, norm, forward):
-    self = _complex(self)
+    if self.dtype not in _COMPLEX:
+        self = _complex(self)
     dims, lengths = _dims(self, s, dim)
     if not dims:
         return self.clone()
-    return _c2c(self, *_in_order(dims, lengths), _scale(norm, forward, prod(lengths)), forward)
+    scale = 1.0 if norm is None and forward else _scale(norm, forward, prod(lengths))
+    dims, lengths = _in_order(dims, lengths)
+    return _c2c(self, dims, lengths, scale, forward)
 
 
 def _in_order(dims, lengths):
-    if all(map(lt, dims, dims[1:])):
+    if dims == sorted(dims):
         return dims, lengths
     pairs = sorted(zip(dims, lengths))
     return [d for d, _ in pairs], [n for _, n in pairs]
