@@ -12,7 +12,7 @@ inline constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 768;
 inline constexpr int64_t kLongSum = 2048, kFewSums = 64 * 64, kMostParts = 16;
 inline constexpr int64_t kInPlaceRows = 96;              // of A that are read where they lie by all columns of a strip
 inline constexpr int64_t kInPlaceColumns = 128;          // of C, for which packing A does not pay
-inline constexpr int64_t kFewRows = 512;                 // of A, up to which the packing of B is worth preparing
+inline constexpr int64_t kFetchRows = 512;               // of A, up to which the packing of B is worth preparing
 inline constexpr int64_t kCacheSpan = 64 << 10;          // bytes after which a second cache's places repeat, or more
 inline constexpr int64_t kCacheWays = 8;                 // lines that it keeps in one place, or more
 
@@ -73,7 +73,7 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
   const auto pack_panel = [&](int64_t j0, int64_t p0, int64_t j, int64_t nj) {
     const int64_t kp = std::min(kc, k - p0);
     b.pack(pb + j * kp, nr, p0, j0 + j, std::min(nr, nj - j), kp);
-    if (m > kFewRows || e.fetch) return;
+    if (m > kFetchRows || e.fetch) return;
     int64_t col = j0 + j + nr, end = j0 + nj, p = p0;
     if (col >= end) col = j0, p += kc;
     if (p >= k) col = j0 + nc, end = n, p = 0;
