@@ -69,7 +69,8 @@ void add_run(DType dtype, char* out, int64_t out_stride, const char* in, int64_t
   if (dtype == DType::Float32) return plain.template operator()<float>();
   if (dtype == DType::Float64) return plain.template operator()<double>();
   const int64_t item = item_size(dtype);
-  if (const LoopFn loop = find_elementwise("add")->loop[int(dtype)]; loop && out_stride == 1 && in_stride == 1) {
+  static const ElementwiseRow& add = *find_elementwise("add");
+  if (const LoopFn loop = add.loop[int(dtype)]; loop && out_stride == 1 && in_stride == 1) {
     char* const ptr[] = {out, out, const_cast<char*>(in)};
     const int64_t stride[] = {item, item, item};
     return loop(ptr, stride, n, &kOne);

@@ -144,7 +144,7 @@ struct Weights final : TailWeights {
     for (int k = kWeight; k < kEps; ++k) {
       f.b ^= uint64_t(bool(vector[k])) << k;
       if (k == kWeight && stamp)
-        for (uint64_t word : {~stamp.memory, stamp.writes, offset}) f.add(word);
+        for (uint64_t word : {stamp.memory, stamp.writes, offset}) f.add(word);
       else if (vector[k])
         add_to(f, *vector[k]);
     }

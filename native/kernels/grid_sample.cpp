@@ -340,11 +340,11 @@ void cpu(Call& c) {
   Result y(c.out(), last);
   {
     LockRelease lock(c.out().numel * p.taps());
-    auto run = [&]<class T>(T*) {
+    auto run = [&]<class T>() {
       (last ? read_last<T> : read<T>)(p, x->ptr<T>(), grid->ptr<T>(), y.to().ptr<T>());
     };
-    if (x->dtype == DType::Float64) run((double*)nullptr);
-    else run((float*)nullptr);
+    if (x->dtype == DType::Float64) run.operator()<double>();
+    else run.operator()<float>();
   }
   y.finish();
 }

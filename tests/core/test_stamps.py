@@ -4,6 +4,7 @@ there is none. Convolutions keep their weights under it."""
 import copy
 import io
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -120,6 +121,27 @@ def test_parts_of_one_memory_are_told_apart():
         for _ in range(3):
             first, second = (nn.functional.conv2d(x, part) for part in weight.chunk(2))
         assert flambeau.allclose(flambeau.cat([first, second], 1), nn.functional.conv2d(x, weight.clone()), rtol=1e-4)
+
+
+def test_a_write_beside_a_convolution_is_seen_after_it():
+    """A convolution may put weights in order that another thread is writing: they must not be kept for what they are
+    when all is written."""
+    x, layer = flambeau.rand(1, 128, 24, 24), nn.Conv2d(128, 256, 3)
+    values = [flambeau.rand(layer.weight.shape) for _ in range(2)]
+
+    def write():
+        with flambeau.no_grad():
+            for k in range(40):
+                layer.weight.copy_(values[k % 2])
+
+    writer = threading.Thread(target=write)
+    with flambeau.no_grad():
+        writer.start()
+        while writer.is_alive():
+            layer(x)
+        writer.join()
+        fresh = nn.functional.conv2d(x, layer.weight.clone(), layer.bias)
+        assert flambeau.allclose(layer(x), fresh, rtol=1e-4, atol=1e-3)
 
 
 def test_later_memory_at_the_same_address():

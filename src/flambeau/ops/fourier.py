@@ -137,6 +137,8 @@ def _dims(self, s, dim):
 
 def _along(transform, self, n, dim, norm, forward):
     """One dimension by a primitive. Most of a small transform's time is spent here: what is usual needs no call."""
+    if transform is not _r2c and self.dtype not in _COMPLEX:
+        self = _complex(self)
     shape = self.shape
     ndim = len(shape)
     if not -ndim <= dim < ndim:
@@ -173,7 +175,7 @@ def fft(self, n=None, dim=-1, norm=None):
     >>> flambeau.fft.fft(flambeau.tensor([1., 0., 0., 0.]))
     tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
     """
-    return _along(_c2c, self if self.dtype in _COMPLEX else _complex(self), n, dim, norm, True)
+    return _along(_c2c, self, n, dim, norm, True)
 
 
 @_record("ifft", _ONE)
@@ -184,7 +186,7 @@ def ifft(self, n=None, dim=-1, norm=None):
     >>> flambeau.fft.ifft(flambeau.ones(2))
     tensor([1.+0.j, 0.+0.j])
     """
-    return _along(_c2c, self if self.dtype in _COMPLEX else _complex(self), n, dim, norm, False)
+    return _along(_c2c, self, n, dim, norm, False)
 
 
 @_record("rfft", _ONE, "fft_real")
@@ -206,7 +208,7 @@ def irfft(self, n=None, dim=-1, norm=None):
     >>> flambeau.fft.irfft(flambeau.ones(3))
     tensor([1., 0., 0., 0.])
     """
-    return _along(_c2r, self if self.dtype in _COMPLEX else _complex(self), n, dim, norm, False)
+    return _along(_c2r, self, n, dim, norm, False)
 
 
 @_record("hfft", _ONE)
@@ -217,7 +219,7 @@ def hfft(self, n=None, dim=-1, norm=None):
     >>> flambeau.fft.hfft(flambeau.tensor([1., 0., 0.]))
     tensor([1., 1., 1., 1.])
     """
-    return _along(_c2r, self if self.dtype in _COMPLEX else _complex(self), n, dim, norm, True)
+    return _along(_c2r, self, n, dim, norm, True)
 
 
 @_record("ihfft", _ONE, "fft_real")
