@@ -229,6 +229,7 @@ FORMS = {
     "unfold": "F.unfold(h, 2)",
     "pixel_shuffle": "F.pixel_shuffle(x.view(1, 4, r // 2, r // 2), 2)",
     "conv2d": "F.conv2d(h, x[:1, :1].view(1, 1, 1, 1))",
+    "conv2d 4 to 8": "F.conv2d(x.view(1, 4, r // 2, r // 2), x[:1, :1].view(1, 1, 1, 1).expand(8, 4, 1, 1))",
     "complex mul": "k * k",
     "complex abs": "k.abs()",
     "complex exp": "k.exp()",

@@ -80,6 +80,7 @@ bool number_value(PyObject* o, Value& v) {
     v = Value(int64_t(i));
     v.huge = overflow != 0;
   } else if (PyComplex_Check(o)) {
+    v = Value();
     v.tag = Tag::Complex;
     v.c = {PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)};
   } else if (numpy_scalar_dtype(o) != DType::Undefined) {

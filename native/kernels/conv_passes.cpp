@@ -221,6 +221,24 @@ void WeightPass<T>::add_products(int64_t length, T* gw) const {
   });
 }
 
+// Kernels of one place over few channels of large planes: the gradient of the weights is a few dot products, of
+// stretches of the planes that stay in the cache meanwhile. Nothing is laid out anew.
+template <class T>
+bool by_dot_products(const Geometry& g, const T* x, const T* gy, T* gw) {
+  constexpr int64_t kFew = 8, kMostFilters = 16, kMostChannels = 64, kLargePlane = 4096, kStretch = 2048;
+  const int64_t places = volume(g.in);
+  if (g.groups != 1 || volume(g.kernel) != 1 || g.in != g.out || volume(g.stride) != 1) return false;
+  if (std::min(g.ic, g.oc) > kFew || g.ic > kMostChannels || g.oc > kMostFilters) return false;
+  if (g.n == 0 || places < kLargePlane) return false;
+  Epilogue<T> e;
+  for (int64_t i = 0; i < g.n; ++i)
+    for (int64_t p = 0; p < places; p += kStretch, e.beta = 1)
+      for (int64_t o = 0; o < g.oc; ++o)
+        gemm<T>(1, g.ic, std::min(kStretch, places - p), gy + (i * g.oc + o) * places + p, 1, 1,
+                x + i * g.ic * places + p, 1, places, gw + o * g.ic, g.ic, e, false);
+  return true;
+}
+
 }  // namespace
 
 template <class T>
@@ -267,7 +285,7 @@ void conv_backward_data(const Geometry& g, const T* y, const T* w, const T* bias
 // grid as x with zeros where there is no result.
 template <class T>
 void conv_backward_weight(const Geometry& g, const T* x, const T* gy, T* gw) {
-  if (trimmed_backward_weight(g, x, gy, gw)) return;
+  if (trimmed_backward_weight(g, x, gy, gw) || by_dot_products(g, x, gy, gw)) return;
   if constexpr (std::is_same_v<T, float>)
     if (by_onednn(g, x, gw, nullptr, gy, ConvResult::Weights)) return;
   std::fill_n(gw, g.oc * g.icg() * volume(g.kernel), T(0));

@@ -27,7 +27,8 @@ def test_all_passes(case, layout):
 
 
 @pytest.mark.parametrize("case", [(2, 512, 256, (7, 7), 1), (1, 512, 512, (7, 7), 1), (1, 64, 300, (30, 30), 1),
-                                  (1, 256, 512, (8, 8), 2), (1, 512, 256, (8, 8), 2)], ids=str)
+                                  (1, 256, 512, (8, 8), 2), (1, 512, 256, (8, 8), 2), (2, 1, 1, (700, 800), 1),
+                                  (2, 4, 8, (300, 200), 1)], ids=str)
 def test_neither_threads_nor_repetition_matter(case):
     n, channels, filters, size, stride = case
     torch.manual_seed(4)
@@ -41,3 +42,25 @@ def test_neither_threads_nor_repetition_matter(case):
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(a, b) for one in found[1:] for a, b in zip(found[0], one, strict=True))
+
+
+@pytest.mark.parametrize("layout", ["contiguous_format", "channels_last"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("case", [(2, 1, 1, (70, 65)), (3, 9, 1, (64, 66)), (2, 2, 16, (64, 70)), (1, 4, 8, (512, 600)),
+                                  (1, 64, 8, (64, 64)), (1, 8, 17, (64, 65))], ids=str)
+def test_gradient_of_few_weights_over_large_planes(case, dtype, layout):
+    n, channels, filters, size = case
+    torch.manual_seed(5)
+    layout = getattr(torch, layout)
+    # positive numbers: no sum cancels, so that errors are small beside it
+    x, g = (torch.rand(n, count, *size, dtype=dtype).contiguous(memory_format=layout) for count in (channels, filters))
+    w = torch.zeros(filters, channels, 1, 1, dtype=dtype, requires_grad=True)
+    F.conv2d(x, w).backward(g)
+    wanted = torch.einsum("nohw,nihw->oi", g.double(), x.double())
+    assert torch.allclose(w.grad[..., 0, 0].double(), wanted, rtol=1e-6 if dtype == torch.float32 else 1e-13, atol=0)
+
+
+def test_gradient_of_weights_without_images():
+    w = torch.ones(2, 2, 1, 1, requires_grad=True)
+    F.conv2d(torch.rand(0, 2, 64, 64), w).sum().backward()
+    assert torch.equal(w.grad, torch.zeros(2, 2, 1, 1))
