@@ -40,8 +40,6 @@ void extreme(char* a, const char* b) {
 template <class T>
 void replace(char* a, const char* b) { std::memcpy(a, b, sizeof(T)); }
 
-const Scalar kOne(1);  // what the second summand is multiplied by
-
 }  // namespace
 
 CombineFn combine_function(Combine how, DType dtype) {
@@ -73,7 +71,8 @@ void add_run(DType dtype, char* out, int64_t out_stride, const char* in, int64_t
   if (const LoopFn loop = add.loop[int(dtype)]; loop && out_stride == 1 && in_stride == 1) {
     char* const ptr[] = {out, out, const_cast<char*>(in)};
     const int64_t stride[] = {item, item, item};
-    return loop(ptr, stride, n, &kOne);
+    const Scalar times(1);  // what the second summand is multiplied by
+    return loop(ptr, stride, n, &times);
   }
   CombineFn f = combine_function(Combine::Add, dtype);
   for (int64_t k = 0; k < n; ++k) f(out + k * out_stride * item, in + k * in_stride * item);
