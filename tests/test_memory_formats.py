@@ -39,6 +39,24 @@ def test_results_keep_the_format(call):
     assert call(x).is_contiguous()
 
 
+@pytest.mark.parametrize("dim", range(5))
+def test_a_stack_of_images_lies_as_cat_does(dim):
+    plain = [image(2, 3, 4, 5) + k for k in range(3)]
+    odd = [x.contiguous(memory_format=LAST).requires_grad_() for x in plain]
+    found, expected = flambeau.stack(odd, dim), flambeau.stack(plain, dim)
+    assert flambeau.equal(found, expected)
+    if dim < 4:
+        assert found.stride() == flambeau.cat(odd, dim).unflatten(dim, (3, -1)).stride()
+    else:
+        assert found.is_contiguous()
+    assert flambeau.equal(flambeau.stack([x.detach() for x in odd], dim, out=flambeau.empty(0, dtype=flambeau.float64)), expected)
+    found.backward(weights := image(*expected.shape))
+    for x, part in zip(odd, weights.unbind(dim), strict=True):
+        assert flambeau.equal(x.grad, part)
+    assert flambeau.stack([odd[0], plain[1]], dim).is_contiguous()
+    assert flambeau.stack([x.detach()[:, :2] for x in odd], dim).is_contiguous() == (dim == 4)
+
+
 def test_weights_decide_too():
     layer = flambeau.nn.Conv2d(3, 4, 2).to(memory_format=LAST)
     assert layer.weight.is_contiguous(memory_format=LAST)

@@ -1,6 +1,7 @@
 // Copies: joining and repeating tensors, clone, copy_, triangles.
 #include <algorithm>
 
+#include "../core/channels_last.h"
 #include "options.h"
 #include "pieces.h"
 #include "walk.h"
@@ -57,12 +58,12 @@ void join(Tensor& out, std::span<Tensor* const> tensors, int64_t d, bool stacked
   int64_t outer = 1;
   for (int k = 0; k < d; ++k) outer *= out.sizes[k];
   if (out.numel == 0) return;
-  int64_t pitch = out.nbytes() / outer, at = 0;
+  int64_t pitch = out.nbytes() / outer, row = 0;
   RowPieces pieces(tensors.size());
   for (Tensor* t : tensors) {
     if (!stacked && skipped(*t)) continue;
-    int64_t bytes = t->numel * out.itemsize() / outer;
-    if (t->contiguous() && t->dtype == out.dtype) {
+    const int64_t bytes = t->numel * out.itemsize() / outer, at = row * out.strides[d] * out.itemsize();
+    if (t->contiguous() && out.contiguous() && t->dtype == out.dtype) {
       pieces.add({t->data, bytes, at, bytes});
     } else {
       Layout l(out);
@@ -72,7 +73,7 @@ void join(Tensor& out, std::span<Tensor* const> tensors, int64_t d, bool stacked
       TensorRef place = l.of(out);
       copy_into(*place, *t);
     }
-    at += bytes;
+    row += stacked ? 1 : t->sizes[d];
   }
   if (pieces.count) copy_pieces(out.data, outer, pitch, out.itemsize(), pieces.all());
 }
@@ -87,9 +88,19 @@ void infer_stack(Call& c) {
     if (!std::ranges::equal(tensors[k]->shape(), first.shape()))
       runtime_error(c.name(), ": tensor 0 has shape ", shape_text(first.shape()), " and tensor ", k, " has ",
                     shape_text(tensors[k]->shape()), "; all must have one shape");
+  const int64_t n = int64_t(tensors.size());
   Layout l(first);
-  l.insert(int(d), int64_t(tensors.size()), 0);
-  c.output(l.shape(), joint_dtype(tensors), first.device);
+  l.insert(int(d), n, 0);
+  if (d == first.ndim || !std::ranges::all_of(tensors, [](Tensor* t) { return has_channels_last_order(*t); })) {
+    c.output(l.shape(), joint_dtype(tensors), first.device);
+    return;
+  }
+  // Images with the channels last lie as those of `cat` do, whose dimension d is n times as long.
+  Layout joined(first);
+  joined.sizes[d] *= n;
+  std::vector<int64_t> strides = channels_last_strides(joined.shape());
+  strides.insert(strides.begin() + d, strides[size_t(d)] * first.sizes[d]);
+  c.output(l.shape(), joint_dtype(tensors), first.device, strides);
 }
 void cpu_stack(Call& c) { join(c.out(), c.tensors(0), c.dim(1, c.out().ndim), true); }
 
