@@ -8,6 +8,7 @@
 #include <span>
 
 #include "../core/call.h"
+#include "../core/machine.h"
 #include "scratch.h"
 
 namespace flambeau {

@@ -73,7 +73,7 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
   const auto pack_panel = [&](int64_t j0, int64_t p0, int64_t j, int64_t nj) {
     const int64_t kp = std::min(kc, k - p0);
     b.pack(pb + j * kp, nr, p0, j0 + j, std::min(nr, nj - j), kp);
-    if (m > kFetchRows || e.fetch) return;
+    if (m > kFetchRows || e.fetch || !fetches_on_demand()) return;
     int64_t col = j0 + j + nr, end = j0 + nj, p = p0;
     if (col >= end) col = j0, p += kc;
     if (p >= k) col = j0 + nc, end = n, p = 0;

@@ -123,9 +123,9 @@ void multiply(DType dtype, Product p, const char* a, const char* b, char* c, con
     for (int64_t i = 0; i < count; ++i) one(i, true, nullptr);
     return;
   }
-  const bool dense = is_dense(p, size);
+  const bool ahead = fetches_on_demand() && is_dense(p, size);
   parallel_for(count, std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(work, 1)), [&](int64_t i, int64_t end) {
-    for (; dense && i + 1 < end; ++i) {
+    for (; ahead && i + 1 < end; ++i) {
       Fetch next;
       if (p.a.back()) next.rows[0] = {left(i + 1), 1, p.m * p.k * size / 64};
       if (p.b.back()) next.rows[1] = {right(i + 1), 1, p.k * p.n * size / 64};

@@ -16,6 +16,7 @@ constexpr int kRows = 8, kWide = 3;
 constexpr int kRows = 6, kWide = 2;
 #endif
 constexpr int kPackedRows = 48, kMaskedRows = 16;
+constexpr int64_t kWholeBytes = 40 << 10;  // of a matrix B that the first cache holds as it lies, or nearly
 
 // What a tile of sums becomes in C, when there is no bias and no masked vector.
 template <class X, int MR, int NV>
@@ -331,6 +332,8 @@ void row(int64_t n, int64_t k, const typename X::T* x, int64_t xs, const typenam
   }
 }
 
+inline bool in_lines(const void* p) { return reinterpret_cast<uintptr_t>(p) % 64 == 0; }
+
 template <class X>
 void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typename X::T* b,
             int64_t brs, int64_t bcs, typename X::T* c, int64_t crs, const Epilogue<typename X::T>& e,
@@ -342,8 +345,10 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
     const typename X::T* panel = b + j * bcs;
     int64_t step = brs;
     // columns of B that many rows meet are worth bringing together: rows of a power of two share few places of the
-    // cache, and what is no whole vector would be read through a mask
-    const bool packed = n > 1 && (bcs != 1 || m >= (cols % X::width ? kMaskedRows : kPackedRows));
+    // cache, a vector that lies in two of its lines is read twice, and what is no whole vector is read through a mask
+    const bool whole = cols % X::width == 0 && k * brs * int64_t(sizeof(*panel)) <= kWholeBytes &&
+                       in_lines(panel) && brs % X::width == 0;
+    const bool packed = n > 1 && (bcs != 1 || (!whole && m >= (cols % X::width ? kMaskedRows : kPackedRows)));
     if (packed) {
       step = (cols + X::width - 1) / X::width * X::width;
       pack<X>(scratch, int(step), panel, bcs, brs, cols, k);
