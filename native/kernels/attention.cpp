@@ -72,31 +72,39 @@ struct Mask {
     for (size_t d = sizes.size(); d-- > 0; index /= sizes[d]) at += index % sizes[d] * steps[d];
     return at;
   }
-  // row[j] = row[j] scale + mask, or -infinity where it must not be seen
-  void apply(float* row, int64_t n, float scale, int64_t batch_offset, int64_t i, int64_t j0) const {
+  // row[j] += mask, or -infinity where it must not be seen
+  void apply(float* row, int64_t n, int64_t batch_offset, int64_t i, int64_t j0) const {
     const int64_t at = batch_offset + i * rs + j0 * cs;
     if (boolean) {
       const char* m = data + at;
-      for (int64_t j = 0; j < n; ++j) row[j] = m[j * cs] ? row[j] * scale : -std::numeric_limits<float>::infinity();
+      for (int64_t j = 0; j < n; ++j) row[j] = m[j * cs] ? row[j] : -std::numeric_limits<float>::infinity();
     } else if (cs == 1) {
       const float* m = reinterpret_cast<const float*>(data) + at;
-      for (int64_t j = 0; j < n; ++j) row[j] = row[j] * scale + m[j];
+      for (int64_t j = 0; j < n; ++j) row[j] += m[j];
     } else {
       const float* m = reinterpret_cast<const float*>(data) + at;
-      for (int64_t j = 0; j < n; ++j) row[j] = row[j] * scale + m[j * cs];
+      for (int64_t j = 0; j < n; ++j) row[j] += m[j * cs];
     }
   }
 };
 
-// scores[rows, cols] of a block, those a causal query must not see at -infinity
-void block_scores(const Sizes& s, const float* q, const Matrices& qm, const float* k, const Matrices& km, int64_t i0,
-                  int64_t rows, int64_t j0, int64_t cols, bool causal, float* to, bool threads) {
-  gemm<float>(rows, cols, s.width, q + i0 * qm.rs, qm.rs, qm.cs, k + j0 * km.rs, km.cs, km.rs, to, cols, {}, threads);
-  if (!causal) return;
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = std::max<int64_t>(0, i0 + i + 1 - j0); j < cols; ++j)
-      to[i * cols + j] = -std::numeric_limits<float>::infinity();
+// scores[rows, cols] of a block
+void block_scores(const Sizes& s, const float* q, const Matrices& qm, const float* k, const Matrices& km, float scale,
+                  int64_t i0, int64_t rows, int64_t j0, int64_t cols, float* to, bool threads) {
+  gemm<float>(rows, cols, s.width, q + i0 * qm.rs, qm.rs, qm.cs, k + j0 * km.rs, km.cs, km.rs, to, cols, {scale},
+              threads);
 }
+// How many keys of a block a query sees, and how many scores are looked at: as many, to the end of their last vector,
+// where those behind are -infinity. The others become zeros.
+struct Seen {
+  int64_t keys, scores;
+  Seen(bool causal, int64_t query, int64_t first_key, int64_t cols, float* row)
+      : keys(causal ? std::clamp<int64_t>(query + 1 - first_key, 0, cols) : cols),
+        scores(std::min(cols, (keys + kScoreLanes - 1) / kScoreLanes * kScoreLanes)) {
+    std::fill(row + keys, row + scores, -std::numeric_limits<float>::infinity());
+    std::fill(row + scores, row + cols, 0.f);
+  }
+};
 
 constexpr int64_t kRowGrain = 32;  // rows of scores that are worth a thread
 constexpr int64_t kPieces = 8;     // of wide heads: fewer would leave threads without work
@@ -105,7 +113,6 @@ constexpr int64_t kPieces = 8;     // of wide heads: fewer would leave threads w
 void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matrices& vm, const Mask& mask, bool causal,
              float scale, float* out, float* lse) {
   const auto& kernels = row_kernels();
-  const float factor = mask.data ? 1.f : scale;  // of scores that a mask has not scaled already
   const int64_t tall = s.tall(), blocks = (s.queries + tall - 1) / tall, pieces = s.batch * blocks;
   const bool shared = tall > kQueries && pieces < kPieces;  // threads share each block
   const int64_t grain = std::max<int64_t>(1, (1 << 17) / (tall * s.keys * (s.width + s.values) + 1));
@@ -122,16 +129,17 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
       const int64_t stop = causal ? std::min(s.keys, i0 + rows) : s.keys;
       for (int64_t j0 = 0; j0 < stop; j0 += kKeys) {
         const int64_t cols = std::min(kKeys, stop - j0);
-        block_scores(s, q, qm, k, km, i0, rows, j0, cols, causal, scores, shared);
+        block_scores(s, q, qm, k, km, scale, i0, rows, j0, cols, scores, shared);
         parallel_for(rows, kRowGrain, [&](int64_t i, int64_t last) {
           for (; i < last; ++i) {
             float* row = scores + i * cols;
-            if (mask.data) mask.apply(row, cols, scale, mask_at, i0 + i, j0);
-            float m = std::max(top[i], kernels.row_max(row, cols) * factor);
+            const Seen seen(causal, i0 + i, j0, cols, row);
+            if (mask.data) mask.apply(row, seen.keys, mask_at, i0 + i, j0);
+            float m = std::max(top[i], kernels.row_max(row, seen.scores));
             // a row that saw nothing yet stays empty instead of becoming inf - inf
             float shift = m == -std::numeric_limits<float>::infinity() ? 0 : m;
             float keep = top[i] == m ? 1 : std::exp(top[i] - shift);
-            sum[i] = sum[i] * keep + kernels.row_exp(row, cols, factor, shift);
+            sum[i] = sum[i] * keep + kernels.row_exp(row, seen.scores, shift);
             if (keep != 1)
               for (int64_t d = 0; d < s.values; ++d) o[i * s.values + d] *= keep;
             top[i] = m;
@@ -179,15 +187,17 @@ void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matr
         const int64_t stop = causal ? std::min(s.keys, i0 + rows) : s.keys;
         for (int64_t j0 = 0; j0 < stop; j0 += kKeys) {
           const int64_t cols = std::min(kKeys, stop - j0);
-          block_scores(s, q, qm, k, km, i0, rows, j0, cols, causal, p, shared);
+          block_scores(s, q, qm, k, km, scale, i0, rows, j0, cols, p, shared);
           gemm<float>(rows, cols, s.values, gb, gm.rs, gm.cs, v + j0 * vm.rs, vm.cs, vm.rs, ds, cols, {}, shared);
           parallel_for(rows, kRowGrain, [&](int64_t i, int64_t last) {
             for (; i < last; ++i) {
-              if (mask.data) mask.apply(p + i * cols, cols, scale, mask_at, i0 + i, j0);
+              float *row = p + i * cols, *slopes = ds + i * cols;
+              const Seen seen(causal, i0 + i, j0, cols, row);
+              std::fill(slopes + seen.keys, slopes + cols, 0.f);
+              if (mask.data) mask.apply(row, seen.keys, mask_at, i0 + i, j0);
               const float sum = lse[b * s.queries + i0 + i];  // -infinity: the query saw nothing
-              kernels.row_exp(p + i * cols, cols, mask.data ? 1.f : scale,
-                              sum == -std::numeric_limits<float>::infinity() ? 0 : sum);
-              kernels.row_grad(ds + i * cols, p + i * cols, cols, mean[i], scale);
+              kernels.row_exp(row, seen.scores, sum == -std::numeric_limits<float>::infinity() ? 0 : sum);
+              kernels.row_grad(slopes, row, seen.keys, mean[i], scale);
             }
           });
           gemm<float>(cols, s.values, rows, p, 1, cols, gb, gm.rs, gm.cs, dv + j0 * s.values, s.values, {1, 1}, shared);

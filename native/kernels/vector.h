@@ -50,13 +50,13 @@ inline To bit_copy(const From& from) {
 
 // e^x of each lane for x <= 88 (709 for double): 2^k e^r with |r| <= ln 2 / 2 and a Taylor polynomial whose remainder
 // is below the rounding error. -inf gives 0, NaN stays NaN, subnormal results are right (the power of two is applied in
-// halves).
+// two parts; the first is 0 for the lowest x, since a product that vanishes takes some processors a hundred cycles).
 template <class T>
 inline Vector<T> exp_vector(Vector<T> x) {
   using I = LaneInt<T>;
   constexpr bool single = sizeof(T) == 4;
   constexpr T magic = single ? T(12582912.0) : T(6755399441055744.0);  // 1.5 * 2^mantissa: adding it rounds to integer
-  constexpr T lowest = single ? T(-104) : T(-746), highest = single ? T(89) : T(710);
+  constexpr T lowest = single ? T(-170 * M_LN2) : T(-1170 * M_LN2), highest = single ? T(89) : T(710);
   constexpr T ln2_high = single ? T(0.693359375) : T(6.93147180369123816490e-01);
   constexpr T ln2_low = single ? T(-2.12194440e-4) : T(1.90821492927058770002e-10);
   x = x < lowest ? splat<T>(lowest) : x;  // comparisons with NaN are false: NaN passes
@@ -86,8 +86,8 @@ inline Vector<T> exp_vector(Vector<T> x) {
   p = p * r + T(1);
   p = p * r + T(1);
   constexpr I bias = single ? 127 : 1023, mantissa = single ? 23 : 52;
-  Vector<I> half = exponent >> 1, rest = exponent - half;
-  return p * bit_copy<Vector<T>>((half + bias) << mantissa) * bit_copy<Vector<T>>((rest + bias) << mantissa);
+  Vector<I> rest = exponent >> (single ? 2 : 3), most = exponent - rest;
+  return p * bit_copy<Vector<T>>((most + bias) << mantissa) * bit_copy<Vector<T>>((rest + bias) << mantissa);
 }
 
 // --- rows in the compute type ---------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ def made(*shape):
 
 
 def formula(q, k, v, causal, scale):
-    z = np.einsum("...le,...se->...ls", q, k) * (scale or 1 / math.sqrt(q.shape[-1]))
+    z = np.einsum("...le,...se->...ls", q, k) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if causal:
         z = np.where(np.tri(*z.shape[-2:], dtype=bool), z, -np.inf)
     p = np.exp(z - z.max(-1, keepdims=True))
@@ -32,7 +32,7 @@ SHAPES = [((2, 3, 4), (2, 5, 4), (2, 5, 6)), ((3, 4), (3, 4), (3, 4)), ((1, 2, 1
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("scale", [None, 0.3])
+@pytest.mark.parametrize("scale", [None, 0.3, 0.0, -0.7])
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
 def test_fused_and_by_parts(shapes, causal, scale):
     q, k, v = (made(*s) for s in shapes)

@@ -5,7 +5,7 @@
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
 
-constexpr int kLanes = 16;
+constexpr int kLanes = kScoreLanes;
 
 float row_max(const float* row, int64_t n) {
   float lanes[kLanes];
@@ -14,19 +14,21 @@ float row_max(const float* row, int64_t n) {
   for (; i + kLanes <= n; i += kLanes)
     for (int j = 0; j < kLanes; ++j) lanes[j] = row[i + j] > lanes[j] ? row[i + j] : lanes[j];
   for (; i < n; ++i) lanes[0] = row[i] > lanes[0] ? row[i] : lanes[0];
-  for (int j = 1; j < kLanes; ++j) lanes[0] = lanes[j] > lanes[0] ? lanes[j] : lanes[0];
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; ++j) lanes[j] = lanes[j + half] > lanes[j] ? lanes[j + half] : lanes[j];
   return lanes[0];
 }
 
-float row_exp(float* row, int64_t n, float scale, float shift) {
-  for (int64_t i = 0; i < n; ++i) row[i] = exp_(row[i] * scale - shift);
+float row_exp(float* row, int64_t n, float shift) {
+  for (int64_t i = 0; i < n; ++i) row[i] = exp_(row[i] - shift);
   float lanes[kLanes] = {}, sum = 0;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
     for (int j = 0; j < kLanes; ++j) lanes[j] += row[i + j];
   for (; i < n; ++i) sum += row[i];
-  for (int j = 0; j < kLanes; ++j) sum += lanes[j];
-  return sum;
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+  return lanes[0] + sum;
 }
 
 void row_grad(float* score, const float* p, int64_t n, float mean, float scale) {

@@ -22,7 +22,7 @@ template <> struct Fp<float> {
   using Bits = uint32_t;
   static constexpr int mantissa = 23, bias = 127;
   static constexpr float magic = 0x1.8p23f;        // x + magic keeps round(x) in the low mantissa bits
-  static constexpr float exp_low = -104.f, exp_high = 89.f;
+  static constexpr float exp_high = 89.f, power_low = -156.f, first_part = 0.8125f;
   static constexpr float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
   static constexpr float pio2_a = 0x1.921fb6p+0f, pio2_b = -0x1.777a5cp-25f, pio2_c = -0x1.ee59dap-50f;
   static constexpr float smallest = 0x1p-126f, lift = 0x1p25f, lifted = 25.f, divides = 0x1p23f;
@@ -31,7 +31,7 @@ template <> struct Fp<double> {
   using Bits = uint64_t;
   static constexpr int mantissa = 52, bias = 1023;
   static constexpr double magic = 0x1.8p52;
-  static constexpr double exp_low = -746., exp_high = 710.;
+  static constexpr double exp_high = 710., power_low = -1091., first_part = 0.9375;
   static constexpr double ln2_high = 0x1.62e42fefap-1, ln2_low = 0x1.cf79abc9e3b3ap-40;
   static constexpr double pio2_a = 0x1.921fb54442d18p+0, pio2_b = 0x1.1a62633145c07p-54,
                           pio2_c = -0x1.f1976b7ed8fbcp-110;
@@ -73,13 +73,16 @@ template <class T> inline T exp_reduce(T x, T& r) {
   r = fma_(n, -Fp<T>::ln2_low, fma_(n, -Fp<T>::ln2_high, x));
   return n;
 }
-// p 2^n, in two steps: n alone may leave the exponent range while the product does not
+// p 2^n for n >= power_low, in two steps: n alone may leave the exponent range while the product does not. The first one
+// is 0 at power_low, far enough below the smallest number, since a product that vanishes takes some processors a hundred
+// cycles.
 template <class T> inline T scale(T p, T n) {
-  T half = std::floor(n * T(0.5));
-  return p * power_of_two(half) * power_of_two(n - half);
+  T first = std::floor(n * Fp<T>::first_part);
+  return p * power_of_two(first) * power_of_two(n - first);
 }
 template <class T> inline T clamp_exponent(T x) {
-  x = x < Fp<T>::exp_low ? Fp<T>::exp_low : x;
+  constexpr T low = Fp<T>::power_low * T(0.693147180559945309417232);
+  x = x < low ? low : x;
   return x > Fp<T>::exp_high ? Fp<T>::exp_high : x;
 }
 template <class T> inline T exp_(T x) {
@@ -88,7 +91,7 @@ template <class T> inline T exp_(T x) {
 }
 // exp for sums like 1 + exp(x): results below the smallest normal number stop there, larger ones reach infinity.
 template <class T> inline T exp_normal(T x) {
-  constexpr T low = T(-0.6931471805599453) * T(Fp<T>::bias - 2);
+  constexpr T low = T(-0.6931471805599453) * T(Fp<T>::bias - 2) * (T(1) - 4 * std::numeric_limits<T>::epsilon());
   x = x < low ? low : x;
   x = x > Fp<T>::exp_high ? Fp<T>::exp_high : x;
   T r, n = exp_reduce(x, r);
@@ -105,7 +108,7 @@ template <class T> inline T expm1_(T x) {
   return x == 0 ? x : value;  // keeps -0
 }
 template <class T> inline T exp2_(T x) {
-  x = x < -T(2 * Fp<T>::bias) ? -T(2 * Fp<T>::bias) : x;
+  x = x < Fp<T>::power_low ? Fp<T>::power_low : x;
   x = x > T(Fp<T>::bias + 2) ? T(Fp<T>::bias + 2) : x;
   T n = rint_(x), r = (x - n) * T(0.693147180559945309417232);
   return scale(T(1) + fma_(r * r, exp_tail(r), r), n);
