@@ -79,7 +79,20 @@ struct Multiply : Same {
     else return wrapping_multiply(a, b);
   }
 };
-// A NaN wins against every number.
+// A NaN wins against every number: `extreme` of two vectors, which is a's wherever either is none, with the bits of NaN
+// where b's is none.
+template <class V> inline V or_nan(V extreme, V b) {
+  if constexpr (std::is_same_v<V, Vector<float>> || std::is_same_v<V, Vector<double>>) {
+    auto none = b != b;
+    decltype(none) bits;
+    std::memcpy(&bits, &extreme, sizeof bits);
+    bits |= none;
+    std::memcpy(&extreme, &bits, sizeof bits);
+    return extreme;
+  } else {
+    return b != b ? b : extreme;
+  }
+}
 template <class T_, class Map = Same>
 struct Maximum : Map {
   using T = T_;
@@ -89,7 +102,7 @@ struct Maximum : Map {
                                                 : std::numeric_limits<T>::lowest();
   }
   static Acc identity() { return zero(); }
-  template <class V> static V join(V a, V b) { return (b > a) | (b != b) ? b : a; }
+  template <class V> static V join(V a, V b) { return or_nan(plain(a, b), b); }
   template <class V> static V plain(V a, V b) { return b > a ? b : a; }  // without NaN: one instruction
 };
 template <class T_, class Map = Same>
@@ -100,7 +113,7 @@ struct Minimum : Map {
     return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   }
   static Acc identity() { return zero(); }
-  template <class V> static V join(V a, V b) { return (b < a) | (b != b) ? b : a; }
+  template <class V> static V join(V a, V b) { return or_nan(plain(a, b), b); }
   template <class V> static V plain(V a, V b) { return b < a ? b : a; }
 };
 struct AnyBits : Same {
@@ -247,6 +260,11 @@ struct Fold {
           for (int64_t j = 0; j < n; ++j) to[j] = float(acc[j]);
         else
           for (int64_t j = 0; j < n; ++j) to[j] = float(acc[j] / double(count));
+        return;
+      }
+    if constexpr (std::is_same_v<Acc, float>)
+      if (step == 1 && dtype == DType::Float32 && finish == Finish::None) {
+        std::copy_n(acc, n, reinterpret_cast<float*>(out) + o);
         return;
       }
     for (int64_t j = 0; j < n; ++j) store(o + j * step, acc[j]);

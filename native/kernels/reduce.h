@@ -16,7 +16,8 @@ namespace flambeau {
 inline constexpr int64_t kBlock = 1024;   // elements that are gathered for one Op::block
 inline constexpr int64_t kRun = 4096;     // elements per Op::block where they lie side by side
 inline constexpr int64_t kRows = 32;      // rows per Op::columns
-inline constexpr int64_t kColumns = 1024; // columns per tile
+inline constexpr int64_t kColumns = 1024; // columns per tile, at most
+inline constexpr int64_t kCopied = 256;   // columns per tile of rows that are converted first: they stay near
 inline constexpr int64_t kGrain = 32768;  // elements that are worth a thread
 
 struct Axis {
@@ -226,18 +227,19 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
     columns *= fold;
     red[0] = {length, last.in * columns, 0};
   }
-  const int64_t tiles = (columns + kColumns - 1) / kColumns, tile = std::min(columns, kColumns);
+  const bool direct = s.direct && last.in == int64_t(sizeof(T));
+  const int64_t widest = direct ? kColumns : kCopied;
+  const int64_t tiles = (columns + widest - 1) / widest, tile = std::min(columns, widest);
   const int64_t outer = p.outputs / last.size, units = outer * tiles;
   const int64_t pieces = pieces_of(units, length, tile);
-  const bool direct = s.direct && last.in == int64_t(sizeof(T));
   std::vector<Acc> all(size_t(pieces > 1 || fold > 1 ? pieces * outer * columns : 0));
   const int64_t work = std::max<int64_t>(1, length * tile / pieces);
   parallel_for(units * pieces, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
     std::vector<T> buffer(direct ? 0 : size_t(kRows * tile));
     std::vector<Acc> local(size_t(all.empty() ? tile : 0));
     for (int64_t u = begin; u < end; ++u) {
-      int64_t piece = u % pieces, unit = u / pieces, o = unit / tiles, first = unit % tiles * kColumns;
-      int64_t w = std::min(kColumns, columns - first);
+      int64_t piece = u % pieces, unit = u / pieces, o = unit / tiles, first = unit % tiles * widest;
+      int64_t w = std::min(widest, columns - first);
       const char* base = s.data + offset_of(p.keep, p.nkeep - 1, o) + first * last.in;
       Acc* acc = all.empty() ? local.data() : all.data() + (piece * outer + o) * columns + first;
       for (int64_t j = 0; j < w; ++j) acc[j] = op.init();
