@@ -15,6 +15,9 @@ static const HalfKernels& chosen_half_kernels() {
 HalfTotal half_total(DType dtype) {
   return dtype == DType::BFloat16 ? chosen_half_kernels().bfloat16_total : chosen_half_kernels().float16_total;
 }
+HalfColumns half_columns_total(DType dtype) {
+  return dtype == DType::BFloat16 ? chosen_half_kernels().bfloat16_columns : chosen_half_kernels().float16_columns;
+}
 static constexpr int64_t kLarge = 1 << 20;  // products that repay rounding the operands
 
 void half_rows(DType dtype, int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, const void* b, int64_t bs,

@@ -15,6 +15,7 @@ struct HalfKernels {
   HalfDots bfloat16, float16;
   HalfSums bfloat16_sums, float16_sums;
   HalfTotal bfloat16_total, float16_total;
+  HalfColumns bfloat16_columns, float16_columns;
 };
 extern const HalfKernels* half_kernels[2];
 

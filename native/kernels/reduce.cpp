@@ -31,12 +31,13 @@ void infer_mean(Call& c) {
                   "dtype=");
   infer_sum(c);
 }
-// Sums of rows of halves that lie end to end are widened in registers.
+// Sums of halves that lie side by side are widened in registers.
 struct HalfSum {
   using T = uint16_t;
   using Acc = double;
-  static constexpr bool kFold = false;
+  static constexpr bool kFold = true;
   HalfTotal total;
+  HalfColumns total_of_columns;
   Fold<Add<float, double, Same>> result;
 
   Acc init() const { return 0; }
@@ -45,16 +46,13 @@ struct HalfSum {
     for (int64_t k = 0; k < n; k += kBlock) acc += total(std::min(kBlock, n - k), p + k);
   }
   void columns(Acc* acc, const T* const* rows, int n, int64_t w, int64_t) const {
-    for (int r = 0; r < n; ++r)
-      for (int64_t j = 0; j < w; ++j) acc[j] += total(1, rows[r] + j);
+    total_of_columns(acc, rows, n, w);
   }
   void store(int64_t o, const Acc& acc) const { result.store(o, acc); }
 };
-bool sum_of_halves(const Tensor& x, Tensor& out, uint64_t mask, Finish finish, int64_t count) {
-  if (!is_half(x.dtype) || !x.contiguous() || x.ndim == 0 || !(mask >> (x.ndim - 1) & 1)) return false;
+void sum_halves(const Tensor& x, Tensor& out, uint64_t mask, Finish finish, int64_t count) {
   LockRelease lock(x.numel);
-  run_reduction(HalfSum{half_total(x.dtype), {out.data, out.dtype, finish, count}}, x, mask);
-  return true;
+  run_reduction(HalfSum{half_total(x.dtype), half_columns_total(x.dtype), {out.data, out.dtype, finish, count}}, x, mask);
 }
 template <class Map>
 void cpu_add(Call& c, Finish finish) {
@@ -63,7 +61,7 @@ void cpu_add(Call& c, Finish finish) {
   const uint64_t mask = c.handed<uint64_t>();
   int64_t n = reduced_count(*x, mask);
   if (category(x->dtype) <= Category::Integer) return fold<Add<int64_t, int64_t, Same>>(*x, out, mask);
-  if (std::is_same_v<Map, Same> && sum_of_halves(*x, out, mask, finish, n)) return;
+  if (std::is_same_v<Map, Same> && is_half(x->dtype)) return sum_halves(*x, out, mask, finish, n);
   switch (x->dtype) {
     case DType::Float16:
     case DType::BFloat16:

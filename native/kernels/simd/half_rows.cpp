@@ -124,8 +124,41 @@ double total(int64_t n, const uint16_t* x) {
   return all;
 }
 
+// Rows in groups of eight, four and one, each over all columns.
+template <class Load>
+void sum_rows(float* part, int n, int64_t first, int64_t end, Load&& load) {
+  constexpr int W = F32::width;
+  auto each = [&](auto&& sum) {
+    for (int64_t j = first; j < end; j += W) F32::store(part + j, sum(j));
+  };
+  auto two = [&](int r, int64_t j) { return F32::add(load(r, j), load(r + 1, j)); };
+  auto four = [&](int r, int64_t j) { return F32::add(two(r, j), two(r + 2, j)); };
+  each([&](int64_t j) { return load(0, j); });
+  int r = 1;
+  for (; r + 8 <= n; r += 8)
+    each([&](int64_t j) { return F32::add(F32::load(part + j), F32::add(four(r, j), four(r + 4, j))); });
+  for (; r + 4 <= n; r += 4) each([&](int64_t j) { return F32::add(F32::load(part + j), four(r, j)); });
+  for (; r < n; ++r) each([&](int64_t j) { return F32::add(F32::load(part + j), load(r, j)); });
+}
+template <class H>
+void columns(double* acc, const uint16_t* const* rows, int n, int64_t w) {
+  constexpr int64_t kPart = 1024, W = F32::width;
+  alignas(64) float part[kPart + W];
+  for (int64_t at = 0; at < w; at += kPart) {
+    const int64_t count = std::min(kPart, w - at), whole = count / W * W;
+    sum_rows(part, n, 0, whole, [&](int r, int64_t j) { return H::load(rows[r] + at + j); });
+    sum_rows(part, n, whole, count, [&](int r, int64_t j) {
+      uint16_t last[W] = {};
+      std::copy_n(rows[r] + at + j, count - j, last);
+      return H::load(last);
+    });
+    for (int64_t j = 0; j < count; ++j) acc[at + j] += double(part[j]);
+  }
+}
+
 constexpr HalfKernels kKernels{dots<Bfloat16>,    dots<Float16>,   add_all<Bfloat16>,
-                               add_all<Float16>, total<Bfloat16>, total<Float16>};
+                               add_all<Float16>, total<Bfloat16>, total<Float16>,
+                               columns<Bfloat16>, columns<Float16>};
 const bool registered = [] {
   half_kernels[FLAMBEAU_LEVEL] = &kKernels;
   return true;
