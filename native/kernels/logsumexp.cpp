@@ -28,24 +28,13 @@ struct LogSumExp {
     a.top = top;
   }
   void block(Acc& acc, const T* p, int64_t n, int64_t) const {
-    constexpr int L = kLanes<T>;
     T top = -INFINITY;
     Fold<Maximum<T>>{nullptr, dtype}.block(top, p, n, 0);
     if (std::isinf(top)) {
       if (top > 0) merge(acc, {double(top), 1});
       return;
     }
-    double sum = 0;
-    if constexpr (std::is_same_v<T, float>) {
-      sum = row_loops().exp_sum(p, nullptr, top, n);
-    } else {
-      Vector<T> total{};
-      int64_t i = 0;
-      for (; i + L <= n; i += L) total += exp_vector<T>(load_vector(p + i) - top);
-      for (int k = 0; k < L; ++k) sum += double(total[k]);
-      for (; i < n; ++i) sum += double(std::exp(p[i] - top));
-    }
-    merge(acc, {double(top), sum});
+    merge(acc, {double(top), exp_sum(p, nullptr, top, n)});
   }
   void columns(Acc* acc, const T* const* rows, int n, int64_t w, int64_t) const {
     alignas(32) T top[kColumns], sum[kColumns];

@@ -227,8 +227,6 @@ Smoothing<T> smoothing(double e, const std::vector<T>& w) {
   for (T v : w) sum += double(v);
   return {T(1 - e), T(e / double(w.size())), sum};
 }
-double exp_sum(const float* x, float* out, float top, int64_t n) { return row_loops().exp_sum(x, out, top, n); }
-double exp_sum(const double* x, double* out, double top, int64_t n) { return row_exp<double>(x, out, top, n); }
 
 // One row of logits; returns its loss.
 template <class T>

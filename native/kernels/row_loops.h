@@ -1,4 +1,4 @@
-// Passes over rows of floats with exponentials in them, compiled once per instruction set (simd/row_loops.cpp).
+// Passes over rows of numbers with exponentials in them, compiled once per instruction set (simd/row_loops.cpp).
 #pragma once
 #include <cstdint>
 
@@ -15,11 +15,18 @@ struct RowLoops {
   // dx from the gradient g and the result y, of `rows` rows of n; by row_dtype
   void (*softmax_backward[3])(const void* g, const void* y, void* dx, int64_t rows, int64_t n, bool log);
   // sum of e^(x - top), also written to `out` unless null
-  double (*exp_sum)(const float* x, float* out, float top, int64_t n);
+  double (*exp_sum_of_floats)(const float* x, float* out, float top, int64_t n);
+  double (*exp_sum_of_doubles)(const double* x, double* out, double top, int64_t n);
   // side by side: sum += e^(x - top), and y = that exponential, or x - top
   void (*columns_exp)(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted);
 };
 const RowLoops& row_loops();  // of the best instruction set the processor has
+inline double exp_sum(const float* x, float* out, float top, int64_t n) {
+  return row_loops().exp_sum_of_floats(x, out, top, n);
+}
+inline double exp_sum(const double* x, double* out, double top, int64_t n) {
+  return row_loops().exp_sum_of_doubles(x, out, top, n);
+}
 
 struct RowLoopsOfLevel {
   RowLoopsOfLevel(int level, const RowLoops& loops);

@@ -97,15 +97,6 @@ template <class T>
 inline double row_dot(const T* p, const T* q, int64_t n) {
   return sum_over<T>(n, [&](int64_t i, int k) { return take(p + i, k) * take(q + i, k); });
 }
-// sum of e^(x - top); also written to `out` unless null
-template <class T>
-inline double row_exp(const T* p, T* out, T top, int64_t n) {
-  return sum_over<T>(n, [&](int64_t i, int k) {
-    Vector<T> e = exp_vector<T>(take(p + i, k, -std::numeric_limits<T>::infinity()) - top);
-    if (out) give(out + i, e, k);
-    return e;
-  });
-}
 
 // Rows of a tensor in compute type T: the memory itself where it is of that type, else converted into a buffer.
 template <class T>

@@ -34,7 +34,7 @@ template <class T, bool log>
 void softmax_row(const T* x, T* y, int64_t n) {
   if constexpr (std::is_same_v<T, float>) return row_loops().softmax(x, y, 1, n, log);
   const T top = row_max(x, n);
-  const double sum = row_exp<T>(x, log ? nullptr : y, top, n);
+  const double sum = exp_sum(x, log ? nullptr : y, top, n);
   if constexpr (log) {
     const T shift = T(std::log(sum));
     each<T>(n, [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) - top - shift, k); });

@@ -92,6 +92,24 @@ double exp_sum(const float* x, float* out, float top, int64_t n) {
   return total;
 }
 
+double exp_sum(const double* x, double* out, double top, int64_t n) {
+  constexpr int kSums = 16, kPart = 256;
+  double sums[kSums] = {}, e[kPart];
+  for (int64_t begin = 0; begin < n; begin += kPart) {
+    const int64_t m = n - begin < kPart ? n - begin : kPart, whole = (m + kSums - 1) / kSums * kSums;
+    for (int64_t k = 0; k < m; ++k) e[k] = x[begin + k] - top;
+    for (int64_t k = m; k < whole; ++k) e[k] = -inf<double>;
+    for (int64_t k = 0; k < whole; k += kSums)
+      for (int j = 0; j < kSums; ++j) e[k + j] = exp_(e[k + j]);
+    for (int64_t k = 0; k < whole; k += kSums)
+      for (int j = 0; j < kSums; ++j) sums[j] += e[k + j];
+    if (out) std::memcpy(out + begin, e, size_t(m) * sizeof(double));
+  }
+  for (int half = kSums / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; ++k) sums[k] += sums[k + half];
+  return sums[0];
+}
+
 void softmax_row(const float* x, float* y, int64_t n, bool log) {
   const float top = row_max(x, n);
   const double sum = exp_sum(x, log ? nullptr : y, top, n);
@@ -236,7 +254,8 @@ void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t
 }
 
 const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {
-    softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>}, exp_sum, columns_exp});
+    softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>}, exp_sum, exp_sum,
+    columns_exp});
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
