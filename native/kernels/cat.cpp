@@ -219,8 +219,10 @@ void infer_triangle(Call& c) {
 }
 template <bool Upper>
 void cpu_triangle(Call& c) {
-  Tensor& out = c.out();
-  begin_with_self(c);
+  Tensor &out = c.out(), &self = c.tensor(0);
+  // rows that lie alike are copied up to the edge, others as a whole before
+  const bool along = !c.given && self.contiguous() && out.contiguous();
+  if (!along) begin_with_self(c);
   if (out.numel == 0) return;
   int64_t rows = out.sizes[out.ndim - 2], columns = out.sizes[out.ndim - 1], diagonal = c.integer(1);
   int64_t column_stride = out.strides[out.ndim - 1];
@@ -235,15 +237,21 @@ void cpu_triangle(Call& c) {
   lines.ndim = out.ndim;
   lines.rows = out.numel / columns;
   visit_size(out.itemsize(), [&]<class T>() {
-    T* data = out.ptr<T>();
+    T *data = out.ptr<T>(), *from = along ? self.ptr<T>() : nullptr;
     LockRelease lock(out.numel);
     parallel_for(lines.rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t a, int64_t b) {
       int64_t row = a % rows;
       lines.each_row(a, b, [&](const int64_t* offset) {
         __int128 edge = __int128(row) + diagonal + (Upper ? 0 : 1);
         int64_t cut = edge < 0 ? 0 : edge > columns ? columns : int64_t(edge);
+        const int64_t zeros = Upper ? 0 : cut, end = Upper ? cut : columns, kept = Upper ? cut : 0;
         T* line = data + offset[0];
-        for (int64_t k = Upper ? 0 : cut, end = Upper ? cut : columns; k < end; ++k) line[k * column_stride] = T{};
+        if (from) {
+          std::copy_n(from + offset[0] + kept, columns - (end - zeros), line + kept);
+          std::fill(line + zeros, line + end, T{});
+        } else {
+          for (int64_t k = zeros; k < end; ++k) line[k * column_stride] = T{};
+        }
         if (++row == rows) row = 0;
       });
     });
