@@ -68,15 +68,36 @@ struct Add : Map {
   static Acc identity() { return Acc(0); }
   template <class V> static V join(V a, V b) { return wrapping_add(a, b); }
 };
+// Floats are multiplied as doubles: products of a hundred of them leave the normal floats, where each multiplication
+// takes some processors a hundred cycles.
 template <class T_>
 struct Multiply : Same {
   using T = T_;
-  using Acc = T_;
+  using Acc = std::conditional_t<std::is_same_v<T, float>, double, T>;
   static T zero() { return T(1); }
   static Acc identity() { return Acc(1); }
   template <class V> static V join(V a, V b) {
     if constexpr (kComplex<T> && !std::is_same_v<V, T>) return product_of_pairs(a, b);
     else return wrapping_multiply(a, b);
+  }
+  // Takes the vectors at the beginning of a run and returns how many elements they were.
+  static int64_t take_vectors(double& acc, const float* p, int64_t n) requires std::is_same_v<T, float> {
+    typedef float Four __attribute__((vector_size(16)));
+    constexpr int kTogether = 8;
+    Vector<double> lanes[kTogether];
+    for (auto& lane : lanes) lane = Vector<double>{} + 1;
+    int64_t i = 0;
+    for (; i + 4 * kTogether <= n; i += 4 * kTogether)
+      for (int k = 0; k < kTogether; ++k) {
+        Four x;
+        std::memcpy(&x, p + i + 4 * k, sizeof x);
+        lanes[k] *= __builtin_convertvector(x, Vector<double>);
+      }
+    for (int half = kTogether / 2; half > 0; half /= 2)
+      for (int k = 0; k < half; ++k) lanes[k] *= lanes[k + half];
+    const Vector<double> all = lanes[0];
+    if (i) acc *= (all[0] * all[1]) * (all[2] * all[3]);
+    return i;
   }
 };
 // A NaN wins against every number: `extreme` of two vectors, which is a's wherever either is none, with the bits of NaN
@@ -176,6 +197,8 @@ struct Fold {
     int64_t i = 0;
     if constexpr (requires { F::plain(T(), T()); }) {
       i = extreme_of_vectors(acc, p, n);
+    } else if constexpr (requires { F::take_vectors(acc, p, n); }) {
+      i = F::take_vectors(acc, p, n);
     } else if constexpr (kFoldsVectors<T>) {
       constexpr int L = kLanes<T>;
       if (n >= L) {
