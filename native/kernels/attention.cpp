@@ -10,6 +10,7 @@
 #include "../core/machine.h"
 #include "elementwise.h"
 #include "gemm.h"
+#include "row_loops.h"
 
 namespace flambeau {
 
@@ -139,7 +140,7 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
             // a row that saw nothing yet stays empty instead of becoming inf - inf
             float shift = m == -std::numeric_limits<float>::infinity() ? 0 : m;
             float keep = top[i] == m ? 1 : std::exp(top[i] - shift);
-            sum[i] = sum[i] * keep + kernels.row_exp(row, seen.scores, shift);
+            sum[i] = sum[i] * keep + float(exp_sum(row, row, shift, seen.scores));
             if (keep != 1)
               for (int64_t d = 0; d < s.values; ++d) o[i * s.values + d] *= keep;
             top[i] = m;
@@ -196,7 +197,7 @@ void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matr
               std::fill(slopes + seen.keys, slopes + cols, 0.f);
               if (mask.data) mask.apply(row, seen.keys, mask_at, i0 + i, j0);
               const float sum = lse[b * s.queries + i0 + i];  // -infinity: the query saw nothing
-              kernels.row_exp(row, seen.scores, sum == -std::numeric_limits<float>::infinity() ? 0 : sum);
+              exp_sum(row, row, sum == -std::numeric_limits<float>::infinity() ? 0 : sum, seen.scores);
               kernels.row_grad(slopes, row, seen.keys, mean[i], scale);
             }
           });

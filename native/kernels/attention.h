@@ -8,8 +8,6 @@ inline constexpr int kScoreLanes = 16;  // of a row that are looked at together
 
 struct AttentionKernels {
   float (*row_max)(const float* row, int64_t n);
-  // row = exp(row - shift); returns the sum
-  float (*row_exp)(float* row, int64_t n, float shift);
   // score = p (score - mean) scale, where p are probabilities
   void (*row_grad)(float* score, const float* p, int64_t n, float mean, float scale);
 };
