@@ -10,9 +10,9 @@ template <class Loops>
 const Loops& best_loops(const Loops* const (&table)[2]) {
   return table[cpu_level()] ? *table[cpu_level()] : *table[0];
 }
-// Whether memory that is read soon is worth asking for ahead. Intel's processors guess well what comes next, and wait with
-// what they are asked for beyond the few lines that they fetch at once: products of a batch took a quarter longer.
-bool fetches_on_demand();
+// Whether many lines of memory may be asked for at once, ahead of their use. Intel's processors hold few such requests
+// and wait with the next ones: products of a batch took a quarter longer.
+bool fetches_in_bursts();
 // Numbers too small to be normal count as zero, in the calling thread.
 void flush_denormals_here(bool on);
 

@@ -26,7 +26,8 @@ struct Finish {
 };
 
 // What a thread multiplies or packs next, brought into its second cache a few lines with each tile: neither matrices of
-// a batch nor weights are in a cache before.
+// a batch nor weights are in a cache before. A tile asks for its share at once, or takes rows and asks for a line of
+// each as it goes, where the processor does not like bursts.
 struct Fetch {
   struct Rows {
     const char* at = nullptr;
@@ -36,6 +37,14 @@ struct Fetch {
   int64_t share = 0;
   void spread(int64_t tiles) {
     share = (std::max(rows[0].count * rows[0].lines, rows[1].count * rows[1].lines) + tiles - 1) / tiles;
+  }
+  Rows take() {
+    Rows &all = rows[0], part = all;
+    if (all.count == 0) return part;
+    part.count = std::min(all.count, (share + all.lines - 1) / all.lines);
+    all.at += part.count * all.apart;
+    all.count -= part.count;
+    return part;
   }
   void some() {
     for (Rows& r : rows)
@@ -53,6 +62,7 @@ struct Epilogue {
   const T* bias_row = nullptr;   // one number per row of C
   const Finish<T>* finish = nullptr;  // of the whole product; kernels do not look at it
   Fetch* fetch = nullptr;             // one thread's
+  Fetch::Rows ahead;                  // rows that one tile asks for
 };
 
 // Matrices of a batch: how many, and how many numbers each lies behind the one before.

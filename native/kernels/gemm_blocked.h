@@ -70,10 +70,11 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
   T* pb = scratch<T>(kScratchB, nc * kc);
   if (e.fetch) e.fetch->spread(pieces * ((n + nr - 1) / nr) * ((m + mr - 1) / mr));
   Fetch next;
+  const bool bursts = fetches_in_bursts();
   const auto pack_panel = [&](int64_t j0, int64_t p0, int64_t j, int64_t nj) {
     const int64_t kp = std::min(kc, k - p0);
     b.pack(pb + j * kp, nr, p0, j0 + j, std::min(nr, nj - j), kp);
-    if (m > kFetchRows || e.fetch || !fetches_on_demand()) return;
+    if (m > kFetchRows || e.fetch) return;
     int64_t col = j0 + j + nr, end = j0 + nj, p = p0;
     if (col >= end) col = j0, p += kc;
     if (p >= k) col = j0 + nc, end = n, p = 0;
@@ -97,11 +98,12 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
         for (int64_t j = 0; j < nj; j += nr) {
           if (i0 == 0) pack_panel(j0, p0, j, nj);
           for (int64_t i = 0; i < mi; i += mr) {
-            next.some();
+            if (bursts) next.some();
             if (e.fetch) e.fetch->some();
             T* to = c + (i0 + i) * crs + j0 + j;
             const int height = int(std::min(mr, mi - i)), width = int(std::min(nr, nj - j));
-            const Epilogue<T> here = shifted(step, i0 + i, j0 + j);
+            Epilogue<T> here = shifted(step, i0 + i, j0 + j);
+            if (!bursts) here.ahead = next.take();
             if (packs) kernels.micro(kp, pa + i * kp, pb + j * kp, to, crs, height, width, here);
             else kernels.tile(kp, rows + i * ars, ars, acs, pb + j * kp, nr, to, crs, height, width, here);
           }

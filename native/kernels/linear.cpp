@@ -123,7 +123,7 @@ void multiply(DType dtype, Product p, const char* a, const char* b, char* c, con
     for (int64_t i = 0; i < count; ++i) one(i, true, nullptr);
     return;
   }
-  const bool ahead = fetches_on_demand() && is_dense(p, size);
+  const bool ahead = fetches_in_bursts() && is_dense(p, size);
   parallel_for(count, std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(work, 1)), [&](int64_t i, int64_t end) {
     for (; ahead && i + 1 < end; ++i) {
       Fetch next;

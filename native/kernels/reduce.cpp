@@ -52,7 +52,8 @@ struct HalfSum {
 };
 void sum_halves(const Tensor& x, Tensor& out, uint64_t mask, Finish finish, int64_t count) {
   LockRelease lock(x.numel);
-  run_reduction(HalfSum{half_total(x.dtype), half_columns_total(x.dtype), {out.data, out.dtype, finish, count}}, x, mask);
+  const HalfSum sum{half_total(x.dtype), half_columns_total(x.dtype), {out.data, out.dtype, finish, count}};
+  run_reduction(sum, x, mask);
 }
 template <class Map>
 void cpu_add(Call& c, Finish finish) {

@@ -93,7 +93,15 @@ void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const t
     // C is wanted when the sums are done
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) __builtin_prefetch(c + i * crs, 1), __builtin_prefetch(c + i * crs + NV * W - 1, 1);
-    add(k, [&](int j) { return X::load(b + j * W); });
+    auto whole_vector = [&](int j) { return X::load(b + j * W); };
+    constexpr int64_t kSteps = 64 / sizeof(typename X::T);  // after which a row of A has been read by a line
+    int64_t done = 0;
+    for (int64_t n = 0; e.ahead.count && n < e.ahead.lines && done + kSteps <= k; ++n, done += kSteps) {
+      const char* line = e.ahead.at + n * 64;
+      for (int64_t r = e.ahead.count; r > 0; --r, line += e.ahead.apart) __builtin_prefetch(line, 0, 2);
+      add(kSteps, whole_vector);
+    }
+    add(k - done, whole_vector);
   } else {
     const auto last = X::mask(cols - (NV - 1) * W);
     add(k, [&](int j) { return j + 1 < NV ? X::load(b + j * W) : X::load(b + j * W, last); });

@@ -73,9 +73,9 @@ template <class T> inline T exp_reduce(T x, T& r) {
   r = fma_(n, -Fp<T>::ln2_low, fma_(n, -Fp<T>::ln2_high, x));
   return n;
 }
-// p 2^n for n >= power_low, in two steps: n alone may leave the exponent range while the product does not. The first one
-// is 0 at power_low, far enough below the smallest number, since a product that vanishes takes some processors a hundred
-// cycles.
+// p 2^n for n >= power_low, in two steps: n alone may leave the exponent range while the product does not. The first
+// one is 0 at power_low, which is below the smallest number, since a product that vanishes takes some processors a
+// hundred cycles.
 template <class T> inline T scale(T p, T n) {
   T first = std::floor(n * Fp<T>::first_part);
   return p * power_of_two(first) * power_of_two(n - first);
