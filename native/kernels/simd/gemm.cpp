@@ -60,6 +60,23 @@ void finish(typename X::V (&acc)[MR][NV], typename X::T* c, int64_t crs, int col
 // masked; a masked load in the inner loop takes half the speed or more.
 enum class Lies { Packed, Padded, InPlace };
 
+// C is wanted when the sums are done.
+template <class X, int MR, int NV>
+inline void fetch_sums(typename X::T* c, int64_t crs) {
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i, c += crs) __builtin_prefetch(c, 1), __builtin_prefetch(c + NV * X::width - 1, 1);
+}
+
+template <class V, int MR, int NV>
+inline void clear(V (&acc)[MR][NV]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) acc[i][j] = V{};
+}
+template <class X>
+constexpr int64_t kLineSteps = 64 / sizeof(typename X::T);  // after which a row of A has been read by a line
+
 // One tile: C[MR, cols] += A B.
 template <class X, int MR, int NV, Lies L>
 void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typename X::T* b, int64_t brs,
@@ -69,10 +86,7 @@ void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const t
   constexpr bool Packed = L == Lies::Packed;
   const bool whole = cols == NV * W;
   V acc[MR][NV];
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) acc[i][j] = X::zero();
+  clear(acc);
   auto add = [&](int64_t steps, auto&& vector_of_b) {
 #pragma GCC unroll 4
     for (int64_t p = 0; p < steps; ++p) {
@@ -90,17 +104,11 @@ void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const t
     }
   };
   if (L != Lies::InPlace || whole) {
-    // C is wanted when the sums are done
-#pragma GCC unroll 8
-    for (int i = 0; i < MR; ++i) __builtin_prefetch(c + i * crs, 1), __builtin_prefetch(c + i * crs + NV * W - 1, 1);
+    fetch_sums<X, MR, NV>(c, crs);
     auto whole_vector = [&](int j) { return X::load(b + j * W); };
-    constexpr int64_t kSteps = 64 / sizeof(typename X::T);  // after which a row of A has been read by a line
     int64_t done = 0;
-    for (int64_t n = 0; e.ahead.count && n < e.ahead.lines && done + kSteps <= k; ++n, done += kSteps) {
-      const char* line = e.ahead.at + n * 64;
-      for (int64_t r = e.ahead.count; r > 0; --r, line += e.ahead.apart) __builtin_prefetch(line, 0, 2);
-      add(kSteps, whole_vector);
-    }
+    for (int64_t n = 0; e.ahead.count && n < e.ahead.lines && done + kLineSteps<X> <= k; ++n, done += kLineSteps<X>)
+      e.ahead.ask_for(n), add(kLineSteps<X>, whole_vector);
     add(k - done, whole_vector);
   } else {
     const auto last = X::mask(cols - (NV - 1) * W);
