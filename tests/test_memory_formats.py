@@ -49,7 +49,8 @@ def test_a_stack_of_images_lies_as_cat_does(dim):
         assert found.stride() == flambeau.cat(odd, dim).unflatten(dim, (3, -1)).stride()
     else:
         assert found.is_contiguous()
-    assert flambeau.equal(flambeau.stack([x.detach() for x in odd], dim, out=flambeau.empty(0, dtype=flambeau.float64)), expected)
+    out = flambeau.empty(0, dtype=flambeau.float64)
+    assert flambeau.equal(flambeau.stack([x.detach() for x in odd], dim, out=out), expected)
     found.backward(weights := image(*expected.shape))
     for x, part in zip(odd, weights.unbind(dim), strict=True):
         assert flambeau.equal(x.grad, part)

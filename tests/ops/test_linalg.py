@@ -306,3 +306,23 @@ def test_complex_products_of_every_layout(dtype):
                             (flambeau.baddbmm(y[None], x[None], (x.t() @ y)[None], beta=0.5),
                              (b / 2 + a @ (a.T @ b))[None])):
         np.testing.assert_allclose(found.numpy() / 30, expected / 30, **close)
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("sizes", [(3, 48, 48, 48), (2, 64, 64, 64), (5, 96, 96, 96),
+                                   (2, 50, 32, 300), (1, 64, 16, 640)])
+def test_batches_of_matrices_that_lie_in_whole_lines_or_not(sizes, offset):
+    count, m, n, k = sizes
+    flambeau.manual_seed(0)
+    a, b = flambeau.rand(count, m, k), flambeau.rand(count * k * n + offset)[offset:].view(count, k, n)
+    np.testing.assert_allclose((a @ b).numpy(), a.double().numpy() @ b.double().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [9, 96, 197, 513])
+@pytest.mark.parametrize(("k", "n"), [(768, 100), (300, 512), (1000, 49)])
+def test_linear_layers_of_some_hundred_rows(rows, k, n):
+    flambeau.manual_seed(0)
+    x, weight, bias = flambeau.rand(rows, k), flambeau.rand(n, k), flambeau.rand(n)
+    expected = x.double().numpy() @ weight.double().numpy().T + bias.double().numpy()
+    np.testing.assert_allclose(flambeau.nn.functional.linear(x, weight, bias).numpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose((x @ weight.t().contiguous()).numpy(), expected - bias.double().numpy(), rtol=1e-5)

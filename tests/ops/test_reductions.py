@@ -235,3 +235,31 @@ def test_aminmax_is_amin_and_amax(shape):
         assert flambeau.equal(low, x.amin(**options)) and flambeau.equal(high, x.amax(**options))
     x.view(-1)[5] = float("nan")
     assert all(v.isnan() for v in x.aminmax())
+
+
+def test_prod_of_floats_leaves_their_range_on_the_way():
+    assert flambeau.tensor([1e30] * 20 + [1e-30] * 20).prod().item() == pytest.approx(1, rel=1e-4)
+    assert flambeau.tensor([1e-20, 1e-20]).prod().item() == pytest.approx(1e-40, rel=1e-4)
+    x = flambeau.linspace(0.5, 1.5, 4099)
+    assert x.prod().item() == pytest.approx(float(np.prod(x.double().numpy())), rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
+@pytest.mark.parametrize("shape", [(33, 17), (1000, 1), (7, 1030), (100, 1024), (5, 3, 70), (16, 3, 64, 31)])
+def test_sums_of_halves_along_each_dimension(shape, dtype):
+    flambeau.manual_seed(0)
+    whole = flambeau.randn(shape).to(dtype)
+    for x in (whole, whole.transpose(-1, -2), whole[..., -9:], whole[::2]):
+        for dim in range(x.ndim):
+            bound = x.double().abs().sum(dim) * flambeau.finfo(dtype).eps + 1e-6
+            assert ((x.sum(dim).double() - x.double().sum(dim)).abs() <= bound).all()
+            assert ((x.mean(dim).double() - x.double().mean(dim)).abs() <= bound / x.shape[dim]).all()
+
+
+@pytest.mark.parametrize("width", [5, 8, 32, 100])
+def test_extremes_of_columns_keep_nan(width):
+    for row in (0, 3, 31, 32, 39):
+        x = flambeau.arange(40.0 * width).reshape(40, width)
+        x[row, width // 2] = flambeau.nan
+        for found, expected in ((x.amax(0), np.amax(x.numpy(), 0)), (x.amin(0), np.amin(x.numpy(), 0))):
+            assert np.array_equal(found.numpy(), expected, equal_nan=True)

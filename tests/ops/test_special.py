@@ -249,3 +249,18 @@ def test_hypot_of_doubles_of_all_sizes():
     found = flambeau.hypot(flambeau.from_numpy(a), flambeau.from_numpy(b)).numpy()
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(found, np.hypot(a, b), rtol=2.3e-16, atol=0)
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [("float32", -200, 95), ("float64", -1500, 715)])
+@pytest.mark.parametrize(("op", "by"), [("exp", np.exp), ("exp2", np.exp2)])
+def test_exponentials_over_their_whole_range(dtype, low, high, op, by):
+    """Within one unit in the last place, numbers that are not normal included; zero, infinity and NaN at the ends."""
+    x = flambeau.linspace(low, high, 100_003, dtype=getattr(flambeau, dtype))
+    found = getattr(flambeau, op)(x).numpy()
+    with np.errstate(over="ignore", under="ignore"):
+        expected = by(x.numpy().astype(np.longdouble)).astype(found.dtype)
+    finite = np.isfinite(expected)
+    assert (found[~finite] == expected[~finite]).all()
+    assert (np.abs(found[finite] - expected[finite]) <= np.spacing(expected[finite])).all()
+    ends = getattr(flambeau, op)(flambeau.tensor([-np.inf, -1e30, np.inf, np.nan] * 9, dtype=x.dtype)).numpy()
+    assert np.array_equal(ends, np.array([0, 0, np.inf, np.nan] * 9), equal_nan=True)
