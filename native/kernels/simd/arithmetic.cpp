@@ -40,13 +40,8 @@ template <class T> struct FloorDivide {
   static T far(T a, T b) { return floor_quotient(a, b, Fmod<T>::far(a, b)); }
 };
 template <class W, class T> inline bool all_near(const T* a, bool many, const T* b, bool divisors, int64_t n) {
-  bool near = true;
-  if (many && divisors) {
-    for (int64_t i = 0; i < n; ++i) near &= is_near<W>(a[i], b[i]);
-  } else {
-    for (int64_t i = 0; i < n; ++i) near &= is_near<W>(a[many ? i : 0], b[divisors ? i : 0]);
-  }
-  return near;
+  if (many && divisors) return all_of<W>(n, [&](int64_t i) { return is_near<W>(a[i], b[i]); });
+  return all_of<W>(n, [&](int64_t i) { return is_near<W>(a[many ? i : 0], b[divisors ? i : 0]); });
 }
 template <template <class> class F, class T>
 void division_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {

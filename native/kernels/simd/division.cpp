@@ -13,9 +13,7 @@ inline bool is_short(int64_t v) { return (v < kExact) & (v > -kExact); }
 // All of n elements short, divisors not zero.
 inline bool all_short(const int64_t* a, bool many, int64_t n, bool divisor) {
   if (!many) return is_short(*a) && !(divisor && *a == 0);
-  bool fine = true;
-  for (int64_t i = 0; i < n; ++i) fine &= is_short(a[i]) & !(divisor & (a[i] == 0));
-  return fine;
+  return all_of<int64_t>(n, [&](int64_t i) { return is_short(a[i]) & !(divisor & (a[i] == 0)); });
 }
 
 template <bool kFloor, bool kRemainder> inline int64_t divide(int64_t a, int64_t b) {

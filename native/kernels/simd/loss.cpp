@@ -18,9 +18,7 @@ template <class T> inline T cross_entropy(T x, T t) {
 }
 template <class T> void bce_loop(char* const* p, const int64_t* stride, int64_t n, const Scalar*) {
   const T* x = reinterpret_cast<const T*>(p[1]);
-  bool inside = true;
-  for (int64_t i = 0; i < (stride[1] ? n : 1); ++i) inside &= (x[i] >= 0) & (x[i] <= 1);
-  if (!inside) not_probabilities();
+  if (!all_of<T>(stride[1] ? n : 1, [&](int64_t i) { return (x[i] >= 0) & (x[i] <= 1); })) not_probabilities();
   run2<T, T, T>(p, stride, n, [](T a, T t) { return cross_entropy(a, t); });
 }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #ifndef FLAMBEAU_SIMD
 #define FLAMBEAU_SIMD avx2
@@ -42,6 +43,13 @@ template <class T> inline constexpr T inf = std::numeric_limits<T>::infinity();
 template <class T> inline constexpr T nan = std::numeric_limits<T>::quiet_NaN();
 
 template <class T> inline typename Fp<T>::Bits bits(T x) { return std::bit_cast<typename Fp<T>::Bits>(x); }
+// Whether `holds` is true at all of n places. The failures are as wide as the numbers T that are looked at: narrower
+// ones would be packed after every vector, which took longer than a sine.
+template <class T, class F> inline bool all_of(int64_t n, F holds) {
+  std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t> failures = 0;
+  for (int64_t i = 0; i < n; ++i) failures |= holds(i) ? 0 : 1;
+  return failures == 0;
+}
 template <class T> inline T abs_(T x) { return x < 0 ? -x : x + T(0); }  // +0: turns -0 into 0
 template <> inline float abs_(float x) { return __builtin_fabsf(x); }
 template <> inline double abs_(double x) { return __builtin_fabs(x); }

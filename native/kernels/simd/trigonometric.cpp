@@ -12,16 +12,11 @@ inline void guarded(char* const* p, int64_t n, T limit, Fast fast, Slow slow) {
   const T* a = reinterpret_cast<const T*>(p[1]);
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t m = n - at < kBlock ? n - at : kBlock;
-    bool odd = false;
-    for (int64_t i = 0; i < m; ++i) {
-      T v = abs_(a[at + i]);
-      odd |= !(v <= limit);
-    }
-    if (odd) {
-      for (int64_t i = 0; i < m; ++i) o[at + i] = slow(a[at + i]);
-    } else {
+    if (all_of<T>(m, [&](int64_t i) { return abs_(a[at + i]) <= limit; })) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < m; ++i) o[at + i] = fast(a[at + i]);
+    } else {
+      for (int64_t i = 0; i < m; ++i) o[at + i] = slow(a[at + i]);
     }
   }
 }
