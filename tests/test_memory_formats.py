@@ -58,6 +58,14 @@ def test_a_stack_of_images_lies_as_cat_does(dim):
     assert flambeau.stack([x.detach()[:, :2] for x in odd], dim).is_contiguous() == (dim == 4)
 
 
+def test_a_stack_of_more_images_than_can_be_counted():
+    x = flambeau.empty((2 ** 31, 2 ** 15, 2 ** 5, 2 ** 5), device="meta", memory_format=LAST)
+    assert flambeau.stack([x] * 2, 1).stride(2) == 1
+    for dim in range(5):
+        with pytest.raises(RuntimeError, match="more elements than an int64 can count"):
+            flambeau.stack([x] * 128, dim)
+
+
 def test_weights_decide_too():
     layer = flambeau.nn.Conv2d(3, 4, 2).to(memory_format=LAST)
     assert layer.weight.is_contiguous(memory_format=LAST)

@@ -95,17 +95,10 @@ void block_scores(const Sizes& s, const float* q, const Matrices& qm, const floa
   gemm<float>(rows, cols, s.width, q + i0 * qm.rs, qm.rs, qm.cs, k + j0 * km.rs, km.cs, km.rs, to, cols, {scale},
               threads);
 }
-// How many keys of a block a query sees, and how many scores are looked at: as many, to the end of their last vector,
-// where those behind are -infinity. The others become zeros.
-struct Seen {
-  int64_t keys, scores;
-  Seen(bool causal, int64_t query, int64_t first_key, int64_t cols, float* row)
-      : keys(causal ? std::clamp<int64_t>(query + 1 - first_key, 0, cols) : cols),
-        scores(std::min(cols, (keys + kScoreLanes - 1) / kScoreLanes * kScoreLanes)) {
-    std::fill(row + keys, row + scores, -std::numeric_limits<float>::infinity());
-    std::fill(row + scores, row + cols, 0.f);
-  }
-};
+// How many keys of a block a query sees; what lies in a row behind them is to be zeros.
+int64_t keys_seen(bool causal, int64_t query, int64_t first_key, int64_t cols) {
+  return causal ? std::clamp<int64_t>(query + 1 - first_key, 0, cols) : cols;
+}
 
 constexpr int64_t kRowGrain = 32;  // rows of scores that are worth a thread
 constexpr int64_t kPieces = 8;     // of wide heads: fewer would leave threads without work
@@ -134,13 +127,14 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
         parallel_for(rows, kRowGrain, [&](int64_t i, int64_t last) {
           for (; i < last; ++i) {
             float* row = scores + i * cols;
-            const Seen seen(causal, i0 + i, j0, cols, row);
-            if (mask.data) mask.apply(row, seen.keys, mask_at, i0 + i, j0);
-            float m = std::max(top[i], kernels.row_max(row, seen.scores));
+            const int64_t seen = keys_seen(causal, i0 + i, j0, cols);
+            std::fill(row + seen, row + cols, 0.f);
+            if (mask.data) mask.apply(row, seen, mask_at, i0 + i, j0);
+            float m = std::max(top[i], kernels.row_max(row, seen));
             // a row that saw nothing yet stays empty instead of becoming inf - inf
             float shift = m == -std::numeric_limits<float>::infinity() ? 0 : m;
             float keep = top[i] == m ? 1 : std::exp(top[i] - shift);
-            sum[i] = sum[i] * keep + float(exp_sum(row, row, shift, seen.scores));
+            sum[i] = sum[i] * keep + float(exp_sum(row, row, shift, seen));
             if (keep != 1)
               for (int64_t d = 0; d < s.values; ++d) o[i * s.values + d] *= keep;
             top[i] = m;
@@ -193,12 +187,13 @@ void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matr
           parallel_for(rows, kRowGrain, [&](int64_t i, int64_t last) {
             for (; i < last; ++i) {
               float *row = p + i * cols, *slopes = ds + i * cols;
-              const Seen seen(causal, i0 + i, j0, cols, row);
-              std::fill(slopes + seen.keys, slopes + cols, 0.f);
-              if (mask.data) mask.apply(row, seen.keys, mask_at, i0 + i, j0);
+              const int64_t seen = keys_seen(causal, i0 + i, j0, cols);
+              std::fill(row + seen, row + cols, 0.f);
+              std::fill(slopes + seen, slopes + cols, 0.f);
+              if (mask.data) mask.apply(row, seen, mask_at, i0 + i, j0);
               const float sum = lse[b * s.queries + i0 + i];  // -infinity: the query saw nothing
-              exp_sum(row, row, sum == -std::numeric_limits<float>::infinity() ? 0 : sum, seen.scores);
-              kernels.row_grad(slopes, row, seen.keys, mean[i], scale);
+              exp_sum(row, row, sum == -std::numeric_limits<float>::infinity() ? 0 : sum, seen);
+              kernels.row_grad(slopes, row, seen, mean[i], scale);
             }
           });
           gemm<float>(cols, s.values, rows, p, 1, cols, gb, gm.rs, gm.cs, dv + j0 * s.values, s.values, {1, 1}, shared);

@@ -4,8 +4,6 @@
 
 namespace flambeau {
 
-inline constexpr int kScoreLanes = 16;  // of a row that are looked at together
-
 struct AttentionKernels {
   float (*row_max)(const float* row, int64_t n);
   // score = p (score - mean) scale, where p are probabilities

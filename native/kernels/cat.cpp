@@ -95,6 +95,7 @@ void infer_stack(Call& c) {
     c.output(l.shape(), joint_dtype(tensors), first.device);
     return;
   }
+  count(l.shape());  // throws before strides that do not fit are computed
   // Images with the channels last lie as those of `cat` do, whose dimension d is n times as long.
   Layout joined(first);
   joined.sizes[d] *= n;

@@ -31,7 +31,7 @@ void infer_mean(Call& c) {
                   "dtype=");
   infer_sum(c);
 }
-// Sums of halves that lie side by side are widened in registers.
+// Sums of halves are widened in registers.
 struct HalfSum {
   using T = uint16_t;
   using Acc = double;

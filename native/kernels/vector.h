@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numbers>
 #include <type_traits>
 
 #include "../core/dtype.h"
@@ -56,7 +57,7 @@ inline Vector<T> exp_vector(Vector<T> x) {
   using I = LaneInt<T>;
   constexpr bool single = sizeof(T) == 4;
   constexpr T magic = single ? T(12582912.0) : T(6755399441055744.0);  // 1.5 * 2^mantissa: adding it rounds to integer
-  constexpr T lowest = single ? T(-170 * M_LN2) : T(-1170 * M_LN2), highest = single ? T(89) : T(710);
+  constexpr T lowest = (single ? -170 : -1170) * std::numbers::ln2_v<T>, highest = single ? T(89) : T(710);
   constexpr T ln2_high = single ? T(0.693359375) : T(6.93147180369123816490e-01);
   constexpr T ln2_low = single ? T(-2.12194440e-4) : T(1.90821492927058770002e-10);
   x = x < lowest ? splat<T>(lowest) : x;  // comparisons with NaN are false: NaN passes

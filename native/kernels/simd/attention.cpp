@@ -7,7 +7,7 @@
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
 
-constexpr int kLanes = kScoreLanes;
+constexpr int kLanes = 16;
 
 float row_max(const float* row, int64_t n) {
   auto larger = [](float a, float b) { return b > a ? b : a; };
@@ -16,8 +16,11 @@ float row_max(const float* row, int64_t n) {
   int64_t i = 0;
   for (; i + kLanes * 2 <= n; i += kLanes * 2)
     for (int j = 0; j < kLanes * 2; ++j) lanes[j] = larger(lanes[j], row[i + j]);
-  for (; i + kLanes <= n; i += kLanes)
-    for (int j = 0; j < kLanes; ++j) lanes[j] = larger(lanes[j], row[i + j]);
+  auto one_vector = [&](int64_t at) {
+    for (int j = 0; j < kLanes; ++j) lanes[j] = larger(lanes[j], row[at + j]);
+  };
+  for (; i + kLanes <= n; i += kLanes) one_vector(i);
+  if (i < n && n >= kLanes) one_vector(n - kLanes), i = n;  // some twice
   for (; i < n; ++i) lanes[0] = larger(lanes[0], row[i]);
   for (int half = kLanes; half > 0; half /= 2)
     for (int j = 0; j < half; ++j) lanes[j] = larger(lanes[j], lanes[j + half]);

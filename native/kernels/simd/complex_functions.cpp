@@ -48,9 +48,7 @@ struct Planes {
     return !(x <= range.re) | !(y <= range.im) | ((high < range.least) & (high != 0));
   }
   bool within(Range range, int64_t n) const {
-    uint64_t beyond = 0;
-    for (int64_t i = 0; i < n; ++i) beyond |= uint64_t(outside(range, i));
-    return beyond == 0;
+    return all_of<double>(n, [&](int64_t i) { return !outside(range, i); });
   }
   template <class F>
   void each(int64_t n, F f) {

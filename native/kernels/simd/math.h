@@ -97,7 +97,8 @@ template <class T> inline T exp_(T x) {
   T r, n = exp_reduce(clamp_exponent(x), r);
   return scale(T(1) + fma_(r * r, exp_tail(r), r), n);
 }
-// exp for sums like 1 + exp(x): results below the smallest normal number stop there, larger ones reach infinity.
+// exp for sums like 1 + exp(x): results below the smallest normal number stop there (`low` is rounded up, so that none
+// falls below it), larger ones reach infinity.
 template <class T> inline T exp_normal(T x) {
   constexpr T low = T(-0.6931471805599453) * T(Fp<T>::bias - 2) * (T(1) - 4 * std::numeric_limits<T>::epsilon());
   x = x < low ? low : x;
