@@ -11,6 +11,46 @@ namespace {
 
 using namespace cudnn;
 
+// Milliseconds on a stream, between two events.
+class Clock {
+ public:
+  explicit Clock(const LibrarySite& at) : at_(at), begin_(at.device), end_(at.device) {}
+  // Of the second of two runs: the first may load the kernels.
+  template <class F>
+  float time(const F& run) const {
+    run();
+    record(begin_.event, at_.stream, at_.device);
+    run();
+    record(end_.event, at_.stream, at_.device);
+    synchronize_event(end_.event);
+    float took = 0;
+    cuda::check(driver().event_elapsed(&took, begin_.event, end_.event), at_.op);
+    return took;
+  }
+
+ private:
+  struct Mark {
+    const int device;
+    const Event event;
+    explicit Mark(int where) : device(where), event(new_event(where, true)) {}
+    Mark(const Mark&) = delete;
+    ~Mark() { drop_event(device, event, true); }
+  };
+  const LibrarySite& at_;
+  const Mark begin_, end_;
+};
+
+// What is true while it lives.
+class Turn {
+ public:
+  explicit Turn(bool& taken) : taken_(taken) { taken_ = true; }
+  Turn(const Turn&) = delete;
+  ~Turn() { taken_ = false; }
+
+ private:
+  bool& taken_;
+};
+
 class Convolution final : public LibraryCall {
  public:
   Convolution(int device, const Constants& c)
@@ -39,6 +79,7 @@ class Convolution final : public LibraryCall {
   const bool benchmark_;
   std::vector<int> forbidden_;
   std::vector<Engine> engines_;
+  bool choosing_ = false;  // some thread times the engines
 
   Descriptor tensor(const Constants& c, const std::string& name, int64_t id) const {
     return describe(l_, op_, form_of(c, name, type_of(c.word("dtype"), c), id));
@@ -77,25 +118,24 @@ class Convolution final : public LibraryCall {
     operation.finish();
     return graph_of(l_, handle_, op_, {&operation, 1});
   }
-  // Each twice, the second time between two events.
+  // Other threads get the interpreter lock while an engine is waited for: they run the first engine, on streams of
+  // their own, as long as the thread that came first looks at the others.
   void keep_fastest(const LibrarySite& at, const Descriptor& pack) {
-    const Event begin = new_event(at.device, true), end = new_event(at.device, true);
+    if (choosing_) return;
+    const Turn turn(choosing_);
+    const Clock clock(at);
     size_t best = 0;
     float least = std::numeric_limits<float>::infinity();
     for (size_t k = 0; k < engines_.size(); ++k) {
-      execute(l_, handle_, op_, engines_[k], pack);
-      record(begin, at.stream, at.device);
-      execute(l_, handle_, op_, engines_[k], pack);
-      record(end, at.stream, at.device);
-      synchronize_event(end);
-      float took = 0;
-      cuda::check(driver().event_elapsed(&took, begin, end), op_);
+      const float took = clock.time([&] {
+        check(l_, l_.set_stream(handle_, at.stream), op_, "cudnnSetStream");
+        execute(l_, handle_, op_, engines_[k], pack);
+      });
       if (took < least) least = took, best = k;
     }
-    drop_event(at.device, begin, true);
-    drop_event(at.device, end, true);
     std::swap(engines_[0], engines_[best]);
     engines_.erase(engines_.begin() + 1, engines_.end());
+    check(l_, l_.set_stream(handle_, at.stream), op_, "cudnnSetStream");
   }
 };
 

@@ -1,6 +1,8 @@
 // cuBLAS: triangular systems, which cuBLASLt does not solve, and decompositions of whole batches of small matrices.
 #include "cublas.h"
 
+#include "handles.h"
+
 namespace flambeau::cuda {
 namespace cublas {
 namespace {
@@ -15,7 +17,7 @@ namespace {
 
 struct Common {
   FLAMBEAU_LIBRARY(COMMON)
-  Handle* handles[kMaxCudaDevices] = {};
+  Handles<Handle> handles;
 };
 Common* opened = nullptr;
 
@@ -27,9 +29,8 @@ void check(Status s, const char* op, const char* where) {
 
 Handle* handle_of(int device, const Constants& constants) {
   if (!opened) opened = open_table<Common>(kName, constants);
-  Handle*& handle = opened->handles[device];
-  if (!handle) check(opened->create(&handle), constants.op, "cublasCreate_v2");
-  return handle;
+  return opened->handles.of_device(
+      device, [&](Handle** made) { check(opened->create(made), constants.op, "cublasCreate_v2"); });
 }
 
 size_t workspace_of(int device) { return size_t(properties(device).major >= 9 ? 32 : 4) << 20; }

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "calls.h"
+#include "handles.h"
 
 namespace flambeau::cuda {
 namespace {
@@ -62,7 +63,7 @@ enum { kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 
 
 struct Library {
   FLAMBEAU_LIBRARY(FUNCTIONS)
-  Handle* handles[kMaxCudaDevices] = {};
+  Handles<Handle> handles;
 };
 Library& library_of(const Constants& constants) {
   static Library* opened = open_table<Library>(kName, constants);
@@ -159,8 +160,7 @@ class Matmul final : public LibraryCall {
       : l_(library_of(c)), p_(problem_of(c)), alpha_(p_.scale, p_.alpha[0], p_.alpha[1]),
         beta_(p_.scale, p_.beta[0], p_.beta[1]), with_sum_(p_.beta[0] != 0 || p_.beta[1] != 0) {
     const char* op = c.op;
-    if (!l_.handles[device]) check(l_.create(&l_.handles[device]), op, "cublasLtCreate");
-    handle_ = l_.handles[device];
+    handle_ = l_.handles.of_device(device, [&](Handle** made) { check(l_.create(made), op, "cublasLtCreate"); });
     try {
       describe(op);
       choose(c, op);

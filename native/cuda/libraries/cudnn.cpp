@@ -10,8 +10,7 @@ Library& library_of(const Constants& constants) {
 }
 
 Handle* handle_of(Library& l, int device, const char* op) {
-  if (!l.handles[device]) check(l, l.create(&l.handles[device]), op, "cudnnCreate");
-  return l.handles[device];
+  return l.handles.of_device(device, [&](Handle** made) { check(l, l.create(made), op, "cudnnCreate"); });
 }
 
 int type_of(const std::string& dtype, const Constants& constants) {

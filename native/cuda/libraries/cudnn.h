@@ -1,6 +1,7 @@
 // cuDNN's functions, its handle of each device, and descriptors that end with their owner.
 #pragma once
 #include "calls.h"
+#include "handles.h"
 
 namespace flambeau::cuda::cudnn {
 
@@ -72,7 +73,7 @@ using Desc = void*;  // of the backend interface
 inline constexpr const char* kName = "cuDNN";
 struct Library {
   FLAMBEAU_LIBRARY(FLAMBEAU_CUDNN_FUNCTIONS)
-  Handle* handles[kMaxCudaDevices] = {};
+  Handles<Handle> handles;
 };
 Library& library_of(const Constants& constants);
 Handle* handle_of(Library& l, int device, const char* op);

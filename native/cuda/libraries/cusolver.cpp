@@ -22,16 +22,16 @@ static Library& library_of(const Constants& constants) {
 }
 Solver::Solver(int device, const Constants& c) : l(library_of(c)), type(cuda_type(c.word("dtype"), c)) {
   follow(device, current_stream(device), c.op);
-  if (!l.settings[device]) check(l.create_settings(&l.settings[device]), c.op, "cusolverDnCreateParams");
-  settings = l.settings[device];
+  settings = l.settings.of_device(
+      device, [&](Settings** made) { check(l.create_settings(made), c.op, "cusolverDnCreateParams"); });
   real = type == 4 ? 0 : type == 5 ? 1 : type;
 }
 
 // While work is recorded no handle can be made, since that asks the driver for memory: the one of the last call serves.
 void Solver::follow(int device, Stream stream, const char* op) {
-  Handle*& own = l.handles[{device, stream}];
-  if (!own && !(handle && capturing(stream))) check(l.create(&own), op, "cusolverDnCreate");
-  if (own) handle = own;
+  if (!handle || !capturing(stream) || l.handles.has(device, stream))
+    handle = l.handles.of_stream(device, stream,
+                                 [&](Handle** made) { check(l.create(made), op, "cusolverDnCreate"); });
   check(l.set_stream(handle, stream), op, "cusolverDnSetStream");
 }
 

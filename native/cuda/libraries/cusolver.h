@@ -2,6 +2,7 @@
 // cusolver_batches.cpp. It knows matrices by columns.
 #pragma once
 #include "calls.h"
+#include "handles.h"
 
 namespace flambeau::cuda::cusolver {
 
@@ -110,8 +111,8 @@ struct Settings;
 inline constexpr const char* kName = "cuSOLVER";
 struct Library {
   FLAMBEAU_LIBRARY(FLAMBEAU_CUSOLVER_FUNCTIONS)
-  std::map<std::pair<int, Stream>, Handle*> handles;  // a handle has memory of its own on the device
-  Settings* settings[kMaxCudaDevices] = {};
+  Handles<Handle> handles;  // of each stream: a handle has memory of its own on the device
+  Handles<Settings> settings;
 };
 
 void check(Status s, const char* op, const char* where);

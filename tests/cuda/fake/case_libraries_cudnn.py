@@ -1,12 +1,15 @@
 """Convolutions and batch normalisation by a cuDNN that is a fake."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import flambeau as fb
 from flambeau import _C
 from flambeau.nn import functional as F
 
-from . import FakeLibrary, numbers
+from . import FakeLibrary, driver, numbers
 
 DNN = FakeLibrary("cudnn")
 SWITCHES = fb.backends.cudnn
@@ -99,6 +102,42 @@ def test_benchmark_times_engines_once():
         first = DNN.calls("execute") - before
         F.conv1d(x, w)
         assert first > 2 and DNN.calls("execute") - before == first + 1
+        assert numbers.same(F.conv1d(x, w), F.conv1d(x.cpu(), w.cpu()))
+
+
+def test_threads_that_benchmark_the_same_convolution(fake):
+    x, w = fb.ones(1, 1, 5000).cuda(), fb.ones(1, 1, 2).cuda()
+    fake.delay(True)
+    expected = F.conv1d(x.cpu(), w.cpu())
+
+    def call():
+        together.wait()
+        with fb.cuda.stream(fb.cuda.Stream()):
+            return F.conv1d(x, w).cpu()
+
+    def rounds(threads):
+        _C._cuda.forget_plans()
+        before = DNN.calls("execute")
+        found = [pool.submit(call) for _ in range(threads)]
+        assert all(numbers.same(f.result(), expected) for f in found)
+        return DNN.calls("execute") - before
+
+    with SWITCHES.flags(enabled=True, benchmark=True, fp32_precision="ieee"), ThreadPoolExecutor(4) as pool:
+        together = threading.Barrier(1)
+        alone = rounds(1)
+        together = threading.Barrier(4)
+        assert {rounds(4) for _ in range(30)} == {alone + 3}
+
+
+def test_an_engine_that_fails_while_it_is_timed_leaves_the_others():
+    x, w = fb.ones(1, 1, 9).cuda(), fb.ones(1, 1, 2).cuda()
+    with SWITCHES.flags(enabled=True, benchmark=True, fp32_precision="ieee"):
+        _C._cuda.forget_plans()
+        events = driver().calls("cuEventCreate") - driver().calls("cuEventDestroy")
+        DNN.fail(2, "execute", status=5000)
+        with pytest.raises(RuntimeError, match="conv"):
+            F.conv1d(x, w)
+        assert driver().calls("cuEventCreate") - driver().calls("cuEventDestroy") == events
         assert numbers.same(F.conv1d(x, w), F.conv1d(x.cpu(), w.cpu()))
 
 

@@ -27,7 +27,7 @@
 
 namespace {
 
-enum { kSuccess = 0, kInvalid = 1, kNoMemory = 2, kNotReady = 600, kUnsupportedInCapture = 900, kInvalidated = 901 };
+enum { kSuccess = 0, kInvalid = 1, kNoMemory = 2, kInvalidHandle = 400, kNotReady = 600, kUnsupportedInCapture = 900, kInvalidated = 901 };
 constexpr size_t kRegion = size_t(1) << 36;
 constexpr int kDevices = 2;
 
@@ -43,7 +43,7 @@ struct Stream {
   std::deque<std::function<bool()>> work;  // false: it has to wait for another stream
   std::shared_ptr<Graph> capture;
   bool origin = false;
-  int priority = 0;
+  int priority = 0, device = 0;
 };
 struct Event {
   std::shared_ptr<bool> happened = std::make_shared<bool>(true);
@@ -131,6 +131,8 @@ int enter(const char* name) {
 Stream& stream_of(void* handle) {
   return handle ? *static_cast<Stream*>(handle) : state().default_stream[std::max(state().context, 0)];
 }
+// Kernels and libraries work on streams of the device they were loaded for only, which is the current one.
+bool is_current(void* stream) { return !stream || stream_of(stream).device == state().context; }
 bool run_one(Stream& s) {
   if (s.work.empty() || !s.work.front()()) return false;
   s.work.pop_front();
@@ -194,6 +196,9 @@ bool valid(uint64_t address, size_t bytes) {
   }
   return false;
 }
+int device_of(uint64_t address) {
+  return int(size_t(reinterpret_cast<char*>(address) - state().region) / (kRegion / kDevices));
+}
 template <class T>
 T* at(uint64_t address) { return reinterpret_cast<T*>(address); }
 
@@ -210,9 +215,17 @@ API void fake_fail(const char* function, long n, int code) {
 // For the fake libraries: work of a stream, and whether memory belongs to one allocation.
 API int fake_submit(void* stream, std::function<void()>* work) {
   std::lock_guard guard(mutex);
-  return submit(stream, *work);
+  return is_current(stream) ? submit(stream, *work) : kInvalidHandle;
 }
-API int fake_valid(uint64_t address, size_t bytes) { return valid(address, bytes); }
+// Of an address on the current device.
+API int fake_valid(uint64_t address, size_t bytes) {
+  std::lock_guard guard(mutex);
+  return valid(address, bytes) && device_of(address) == state().context;
+}
+API int fake_device() {
+  std::lock_guard guard(mutex);
+  return state().context;
+}
 API long fake_left() { return state().until_failure; }
 API long fake_calls(const char* function) { return state().calls[function]; }
 API void fake_limit(size_t bytes) { state().limit = bytes; }
@@ -422,6 +435,7 @@ API int cuStreamCreateWithPriority(void** s, unsigned, int priority) {
   ENTER("cuStreamCreate");
   auto made = std::make_unique<Stream>();
   made->priority = priority;
+  made->device = std::max(state().context, 0);
   *s = made.get();
   state().streams[made.get()] = std::move(made);
   return kSuccess;
@@ -672,6 +686,7 @@ API int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, un
                        unsigned shared, void* stream, void** parameters, void**) {
   ENTER("cuLaunchKernel");
   if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024) return kInvalid;
+  if (!is_current(stream)) return kInvalidHandle;
   auto& f = *static_cast<Function*>(function);
   const std::vector<unsigned> grid = {gx, gy, gz}, block = {bx, by, bz};
   if (!f.sizes) {  // what the parameters are is known now only

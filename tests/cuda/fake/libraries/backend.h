@@ -7,7 +7,7 @@ enum { kPointwiseMode = 0, kConvolution = 1, kEngine = 2, kConfig = 3, kHeuristi
        kFilter = 11, kData = 12, kPointwise = 13, kGraph = 15, kPack = 16, kTensor = 17, kProductMode = 18, kProduct = 19,
        kReductionMode = 21, kReduction = 22, kReshape = 31 };
 
-struct Handle {
+struct Handle : OfDevice {
   void* stream = nullptr;
 };
 struct Desc {

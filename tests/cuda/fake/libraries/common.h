@@ -65,11 +65,20 @@ inline void* of_driver(const char* symbol) {
   static void* driver = dlopen(std::getenv("FLAMBEAU_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
   return dlsym(driver, symbol);
 }
-inline int submit(void* stream, std::function<void()> work) {
-  static auto f = reinterpret_cast<int (*)(void*, std::function<void()>*)>(of_driver("fake_submit"));
-  return f(stream, &work);
+inline int current_device() {
+  static auto f = reinterpret_cast<int (*)()>(of_driver("fake_device"));
+  return f();
 }
-// Whether [p, p + bytes) is device memory of one allocation.
+// A handle or a plan, which is of use on the device alone that was current when it was made.
+struct OfDevice {
+  const int device = current_device();
+};
+// Work of a handle or plan on a stream of its device.
+inline int submit(const OfDevice* owner, void* stream, std::function<void()> work) {
+  static auto f = reinterpret_cast<int (*)(void*, std::function<void()>*)>(of_driver("fake_submit"));
+  return owner->device == current_device() ? f(stream, &work) : 400;
+}
+// Whether [p, p + bytes) is memory of one allocation on the current device.
 inline bool valid(const void* p, size_t bytes) {
   static auto f = reinterpret_cast<int (*)(uint64_t, size_t)>(of_driver("fake_valid"));
   return f(reinterpret_cast<uint64_t>(p), bytes);

@@ -4,7 +4,7 @@
 
 namespace {
 
-struct Handle {
+struct Handle : OfDevice {
   void *stream = nullptr, *workspace = nullptr;
   size_t room = 0;
 };
@@ -26,7 +26,7 @@ int submit_in_workspace(Handle* h, std::function<void()> work) {
   if (b.calls && b.stream != h->stream) ++shared;
   b.stream = h->stream;
   ++b.calls;
-  return submit(h->stream, [work = std::move(work), place = h->workspace] {
+  return submit(h, h->stream, [work = std::move(work), place = h->workspace] {
     work();
     --busy()[place].calls;
   });

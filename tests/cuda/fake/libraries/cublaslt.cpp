@@ -13,7 +13,7 @@ double float4_value(int code) {
 }
 
 enum { kInvalid = 7, kNotSupported = 15, kBiasGradient = 512 };
-struct Handle {};
+struct Handle : OfDevice {};
 struct Layout {
   int type;
   uint64_t rows, columns;
@@ -197,7 +197,7 @@ API int cublasLtMatmulAlgoGetHeuristic(Handle*, Desc* d, Layout* a, Layout* b, L
   *count = 1;
   return 0;
 }
-API int cublasLtMatmul(Handle*, Desc* d, const void* alpha, const void* a, Layout* la, const void* b, Layout* lb,
+API int cublasLtMatmul(Handle* h, Desc* d, const void* alpha, const void* a, Layout* la, const void* b, Layout* lb,
                        const void* beta, const void* c, Layout* lc, void* out, Layout* ld, const Algorithm* algorithm,
                        void* workspace, size_t bytes, void* stream) {
   ENTER("matmul");
@@ -217,7 +217,7 @@ API int cublasLtMatmul(Handle*, Desc* d, const void* alpha, const void* a, Layou
   const size_t row = (sums ? ld->columns : ld->rows) * bytes_of(bias_type);
   if ((biased || sums) && (!valid(d->bias, row) || reinterpret_cast<uintptr_t>(d->bias) % 16)) return kInvalid;
   const Number by = scalar(d->scale, alpha), kept = scalar(d->scale, beta);
-  return submit(stream, [d = *d, la = *la, lb = *lb, lc = *lc, ld = *ld, a, b, c, out, by, kept, biased, sums, bias_type] {
+  return submit(h, stream, [d = *d, la = *la, lb = *lb, lc = *lc, ld = *ld, a, b, c, out, by, kept, biased, sums, bias_type] {
     const auto depth = int64_t(d.transposed[0] ? la.rows : la.columns);
     auto element = [&](const Layout& l, const void* p, bool transposed, int64_t i, int64_t j) {
       const int64_t place = transposed ? j + i * l.ld : i + j * l.ld;

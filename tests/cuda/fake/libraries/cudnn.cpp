@@ -131,7 +131,7 @@ int run_program(Handle* h, Desc* plan, Desc* pack) {
   const graph::Program p = last_program = programs().at(plan);
   if (!valid(pack->one<void*>(1003), kWorkspace) || !graph::bind(p, pack->list<int64_t>(1000), pack->list<void*>(1001), *m))
     return kBad;
-  return submit(h->stream, [p, m] {
+  return submit(h, h->stream, [p, m] {
     m->between.clear();
     graph::compute(p, *m);
   });
@@ -233,7 +233,7 @@ API int cudnnBackendExecute(Handle* h, Desc* plan, Desc* pack) {
       return kBad;
   if (!valid(pack->one<void*>(1003), kWorkspace)) return kBad;
   last_engine = plan->engine;
-  return submit(h->stream, [o, places, rounded = plan->engine == 0] { compute(o, places[0], places[1], places[2], rounded); });
+  return submit(h, h->stream, [o, places, rounded = plan->engine == 0] { compute(o, places[0], places[1], places[2], rounded); });
 }
 
 // --- batch normalisation ---------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ API int cudnnBatchNormalizationForwardTraining(Handle* h, int mode, const void* 
       !is_one(*tx, beta, 0) || !scale || !bias || !running_mean != !running_var || !valid(x, tx->bytes()) ||
       !valid(y, ty->bytes()) || !valid(mean, tc->bytes()) || !valid(deviation, tc->bytes()))
     return kBad;
-  return submit(h->stream, [=, t = *tx, c = *tc] {
+  return submit(h, h->stream, [=, t = *tx, c = *tc] {
     for (int64_t k = 0; k < t.sizes[1]; ++k) {
       double sum = 0, square = 0, n = 0;
       each_of(t, k, [&](int64_t at) { sum += load(t.type, x, at).real(), ++n; });
@@ -303,7 +303,7 @@ API int cudnnBatchNormalizationBackward(Handle* h, int mode, const void* alpha, 
       !valid(dy, ty->bytes()) || !valid(dx, tdx->bytes()) || !valid(to_scale, tc->bytes()) ||
       !valid(to_bias, tc->bytes()))
     return kBad;
-  return submit(h->stream, [=, t = *tx, c = *tc] {
+  return submit(h, h->stream, [=, t = *tx, c = *tc] {
     for (int64_t k = 0; k < t.sizes[1]; ++k) {
       const double m = load(c.type, mean, k).real(), r = load(c.type, deviation, k).real();
       double sum = 0, with = 0, n = 0;
@@ -404,7 +404,7 @@ API int cudnnRNNForward(Handle* h, rnn::Desc* d, int way, const int32_t* lengths
   if (!whole(d, in, lengths, weights_size, weights, room_size, room, reserve_size, reserve, way) ||
       !valid(x, in->bytes()) || !valid(y, out->bytes()) || !hx)
     return kBad;
-  return submit(h->stream, [=, k = rnn::Walk{*d, *in, x, hx, d->mode == 2 ? cx : nullptr, weights}] {
+  return submit(h, h->stream, [=, k = rnn::Walk{*d, *in, x, hx, d->mode == 2 ? cx : nullptr, weights}] {
     if (lengths_agree(k.in, lengths)) rnn::forward(k, y, hy, k.d.mode == 2 ? cy : nullptr);
     if (!way) return;
     double* mark = static_cast<double*>(reserve) + gates_of(k.d, k.in);
@@ -420,7 +420,7 @@ API int cudnnRNNBackwardData_v8(Handle* h, rnn::Desc* d, const int32_t* lengths,
   if (!whole(d, in, lengths, weights_size, weights, room_size, room, reserve_size, reserve, true) ||
       !valid(y, out->bytes()) || !valid(dy, out->bytes()) || !valid(dx, in->bytes()) || !dhx)
     return kBad;
-  return submit(h->stream, [=, k = rnn::Walk{*d, *in, nullptr, hx, d->mode == 2 ? cx : nullptr, weights}]() mutable {
+  return submit(h, h->stream, [=, k = rnn::Walk{*d, *in, nullptr, hx, d->mode == 2 ? cx : nullptr, weights}]() mutable {
     auto* kept = static_cast<double*>(reserve);
     double* mark = kept + gates_of(k.d, k.in);
     k.x = mark + 1;
@@ -436,7 +436,7 @@ API int cudnnRNNBackwardWeights_v8(Handle* h, rnn::Desc* d, int mode, const int3
   if (mode || !whole(d, in, lengths, weights_size, dw, room_size, room, reserve_size, reserve, true) ||
       !valid(y, out->bytes()))
     return kBad;
-  return submit(h->stream, [=, k = rnn::Walk{*d, *in, x, hx, nullptr, nullptr}] {
+  return submit(h, h->stream, [=, k = rnn::Walk{*d, *in, x, hx, nullptr, nullptr}] {
     const auto* kept = static_cast<const double*>(reserve);
     if (kept[gates_of(k.d, k.in)] == kBack) rnn::weights_backward(k, y, dw, kept);
   });

@@ -7,7 +7,7 @@
 namespace {
 
 enum { kAllocFailed = 2, kInvalidType = 3, kInvalidValue = 4 };
-struct Plan {
+struct Plan : OfDevice {
   std::vector<long long> n;
   int type = 0;
   long long batch = 0;
@@ -59,7 +59,7 @@ int execute(int id, void* x, void* out, int type, int direction) {
   if (!valid(x, size_t(in * batch) * bytes_of(from_real ? real : complex)) ||
       !valid(out, size_t(made * batch) * bytes_of(to_real ? real : complex)))
     return kInvalidValue;
-  return submit(p->stream, [=] {
+  return submit(p, p->stream, [=] {
     const long long all = count(n, false), last = n.back(), half = last / 2 + 1;
     for (long long b = 0; b < batch; ++b) {
       std::vector<Number> grid(static_cast<size_t>(all));

@@ -9,7 +9,7 @@ namespace {
 
 enum { kInvalid = 3 };
 constexpr size_t kRoom = 256, kHostRoom = 64;
-struct Handle {
+struct Handle : OfDevice {
   void* stream = nullptr;
   std::set<void*> streams;  // all that it has followed
 };
@@ -58,7 +58,7 @@ API int cusolverDnXpotrf(Handle* h, Settings*, int uplo, int64_t n, int type, vo
   if (lda < n || computes != type || !rooms(room, device, host, host_bytes) ||
       !valid(a, size_t(lda * n) * bytes_of(type)) || !valid(info, 4))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     char triangle = uplo ? 'U' : 'L';
     int size = int(n), step = int(lda);
     lapack(type, "potrf", &triangle, &size, a, &step, info);
@@ -76,7 +76,7 @@ API int cusolverDnXgetrf(Handle* h, Settings*, int64_t m, int64_t n, int type, v
       !valid(a, size_t(lda * n) * bytes_of(type)) || !valid(info, 4) ||
       (pivots && !valid(pivots, size_t(std::min(m, n)) * 8)))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     int rows = int(m), columns = int(n), step = int(lda);
     if (pivots) {
       std::vector<int> found(size_t(std::min(m, n)));
@@ -135,7 +135,7 @@ API int cusolverDnXsyevd(Handle* h, Settings*, int vectors, int uplo, int64_t n,
       !rooms(room, device, host, host_bytes) || !valid(a, size_t(lda * n) * bytes_of(type)) ||
       !valid(values, size_t(n) * bytes_of(values_type)) || !valid(info, 4))
     return kInvalid;
-  return submit(h->stream, [=] { eigh(type, vectors, uplo, int(n), a, int(lda), values, info); });
+  return submit(h, h->stream, [=] { eigh(type, vectors, uplo, int(n), a, int(lda), values, info); });
 }
 API int cusolverDnXgesvd_bufferSize(Handle*, Settings*, signed char, signed char, int64_t m, int64_t n, int,
                                     const void*, int64_t, int, const void*, int, const void*, int64_t, int, const void*,
@@ -154,7 +154,7 @@ API int cusolverDnXgesvd(Handle* h, Settings*, signed char u_job, signed char v_
       (u_job != 'N' && (!valid(u, size_t(ldu * u_columns) * bytes_of(type)) ||
                         !valid(v, size_t(ldv * n) * bytes_of(type)))))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     svd(type, char(u_job), char(v_job), int(m), int(n), a, int(lda), s, u, int(ldu), v, int(ldv), info);
   });
 }
@@ -172,7 +172,7 @@ API int cusolverDnXgeqrf(Handle* h, Settings*, int64_t m, int64_t n, int type, v
   if (lda < m || tau_type != type || computes != type || !rooms(room, device, host, host_bytes) || !valid(info, 4) ||
       !valid(a, size_t(lda * n) * bytes_of(type)) || !valid(tau, size_t(std::min(m, n)) * bytes_of(type)))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     int rows = int(m), columns = int(n), step = int(lda), length = int(64 * (m + n));
     std::vector<char> work(size_t(length) * 16);
     lapack(type, "geqrf", &rows, &columns, a, &step, tau, work.data(), &length, info);
@@ -191,7 +191,7 @@ API int cusolverDnXsytrs(Handle* h, int uplo, int64_t n, int64_t columns, int ty
       !valid(a, size_t(lda * n) * bytes_of(type)) || !valid(pivots, size_t(n) * 8) ||
       !valid(b, size_t(ldb * columns) * bytes_of(type)))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     char triangle = 'L';
     int order = int(n), width = int(columns), step = int(lda), other = int(ldb);
     std::vector<int> narrow(pivots, pivots + n);
@@ -214,7 +214,7 @@ API int cusolverDnXgeev(Handle* h, Settings*, int left, int right, int64_t n, in
       !rooms(room, device, host, host_bytes) || !valid(a, size_t(lda * n) * bytes_of(type)) ||
       !valid(values, size_t(n) * bytes_of(wide)) || (right && !valid(vectors, size_t(ldr * n) * bytes_of(type))))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     char none = 'N', job = right ? 'V' : 'N';
     int order = int(n), step = int(lda), one = 1, other = int(ldr), length = int(64 * n + 64);
     const int64_t size = type == 0 ? 4 : 8;
@@ -247,7 +247,7 @@ API int cusolverDnXsyevBatched(Handle* h, Settings*, int vectors, int uplo, int6
       !rooms(room, device, host, host_bytes) || !valid(a, each * size * size_t(batch)) ||
       !valid(values, size_t(n * batch) * real) || !valid(info, size_t(batch) * 4))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     for (size_t k = 0; k < size_t(batch); ++k)
       eigh(type, vectors, uplo, int(n), static_cast<char*>(a) + k * each * size, int(lda),
            static_cast<char*>(values) + k * size_t(n) * real, info + k);
@@ -265,7 +265,7 @@ int make_q(Handle* h, int type, int m, int n, int k, void* a, int lda, const voi
       !valid(info, 4) || !valid(a, size_t(lda) * size_t(n) * bytes_of(type)) ||
       !valid(tau, size_t(k) * bytes_of(type)))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     int rows = m, columns = n, taken = k, step = lda, size = 64 * (m + n);
     std::vector<char> work(size_t(size) * 16);
     lapack(type, type < 2 ? "orgqr" : "ungqr", &rows, &columns, &taken, a, &step, tau, work.data(), &size, info);
@@ -279,7 +279,7 @@ int multiply_q(Handle* h, int type, int side, int transposed, int m, int n, int 
       !valid(a, size_t(lda) * size_t(k) * bytes_of(type)) || !valid(tau, size_t(k) * bytes_of(type)) ||
       !valid(c, size_t(ldc) * size_t(n) * bytes_of(type)))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     char s = side ? 'R' : 'L', t = transposed == 0 ? 'N' : transposed == 1 ? 'T' : 'C';
     int rows = m, columns = n, taken = k, step = lda, other = ldc, size = 64 * (m + n);
     std::vector<char> work(size_t(size) * 16);
@@ -292,7 +292,7 @@ int factor_symmetric(Handle* h, int type, int uplo, int n, void* a, int lda, int
   if (uplo || lda < n || length != kLength || !valid(room, size_t(length) * bytes_of(type)) || !valid(info, 4) ||
       !valid(pivots, size_t(n) * 4) || !valid(a, size_t(lda) * size_t(n) * bytes_of(type)))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     char triangle = 'L';
     int order = n, step = lda, size = 64 * n + 64;
     std::vector<char> work(size_t(size) * 16);
@@ -301,7 +301,7 @@ int factor_symmetric(Handle* h, int type, int uplo, int n, void* a, int lda, int
 }
 int factor_all(Handle* h, int type, int uplo, int n, void** matrices, int lda, int* info, int batch) {
   if (lda < n || !valid(matrices, size_t(batch) * 8) || !valid(info, size_t(batch) * 4)) return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     char triangle = uplo ? 'U' : 'L';
     int order = n, step = lda;
     for (int k = 0; k < batch; ++k)
@@ -316,7 +316,7 @@ int rotate(Handle* h, int type, int vectors, int uplo, int n, void* a, int lda, 
       !valid(a, each * size * size_t(batch)) || !valid(values, size_t(n) * size_t(batch) * real) ||
       !valid(info, size_t(batch) * 4))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     for (size_t k = 0; k < size_t(batch); ++k)
       eigh(type, vectors, uplo, n, static_cast<char*>(a) + k * each * size, lda,
            static_cast<char*>(values) + k * size_t(n) * real, info + k);
@@ -331,7 +331,7 @@ int rotate_both(Handle* h, int type, int vectors, int m, int n, void* a, int lda
       !valid(s, size_t(n) * real * many) ||
       (vectors && (!valid(u, size_t(ldu * m) * size * many) || !valid(v, size_t(ldv * n) * size * many))))
     return kInvalid;
-  return submit(h->stream, [=] {
+  return submit(h, h->stream, [=] {
     const char job = vectors ? 'A' : 'N';
     std::vector<char> adjoint(size_t(n * n) * size);
     for (size_t k = 0; k < many; ++k) {
