@@ -66,7 +66,7 @@ struct Epilogue {
   const T* bias_row = nullptr;   // one number per row of C
   const Finish<T>* finish = nullptr;  // of the whole product; kernels do not look at it
   Fetch* fetch = nullptr;             // one thread's
-  Fetch::Rows ahead;                  // rows that one tile asks for
+  const Fetch::Rows* ahead = nullptr;  // rows that one tile asks for
 };
 
 // Matrices of a batch: how many, and how many numbers each lies behind the one before.

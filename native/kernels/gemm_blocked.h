@@ -103,7 +103,8 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
             T* to = c + (i0 + i) * crs + j0 + j;
             const int height = int(std::min(mr, mi - i)), width = int(std::min(nr, nj - j));
             Epilogue<T> here = shifted(step, i0 + i, j0 + j);
-            if (!bursts) here.ahead = next.take();
+            const Fetch::Rows part = bursts ? Fetch::Rows() : next.take();
+            if (part.count) here.ahead = &part;
             if (packs) kernels.micro(kp, pa + i * kp, pb + j * kp, to, crs, height, width, here);
             else kernels.tile(kp, rows + i * ars, ars, acs, pb + j * kp, nr, to, crs, height, width, here);
           }

@@ -106,10 +106,16 @@ void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const t
   if (L != Lies::InPlace || whole) {
     fetch_sums<X, MR, NV>(c, crs);
     auto whole_vector = [&](int j) { return X::load(b + j * W); };
-    int64_t done = 0;
-    for (int64_t n = 0; e.ahead.count && n < e.ahead.lines && done + kLineSteps<X> <= k; ++n, done += kLineSteps<X>)
-      e.ahead.ask_for(n), add(kLineSteps<X>, whole_vector);
-    add(k - done, whole_vector);
+    if constexpr (L == Lies::InPlace) {
+      add(k, whole_vector);
+    } else {
+      int64_t steps = k;
+      for (int64_t p = 0, n = 0; p < k; p += steps) {
+        steps = k - p;
+        if (e.ahead && n < e.ahead->lines) e.ahead->ask_for(n++), steps = std::min(steps, kLineSteps<X>);
+        add(steps, whole_vector);
+      }
+    }
   } else {
     const auto last = X::mask(cols - (NV - 1) * W);
     add(k, [&](int j) { return j + 1 < NV ? X::load(b + j * W) : X::load(b + j * W, last); });
@@ -388,7 +394,7 @@ template <class X>
 void batch(const Batch& all, bool last, int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars,
            int64_t acs, const typename X::T* b, int64_t brs, typename X::T* c, int64_t crs) {
   const int64_t vectors = (n + X::width - 1) / X::width;
-  const bool beyond = all.b >= vectors * X::width - n;
+  const bool beyond = n % X::width != 0 && all.b >= vectors * X::width - n;
   const Epilogue<typename X::T> plain;
   for (int64_t p = 0; p < all.count; ++p, a += all.a, b += all.b, c += all.c) {
     const bool padded = beyond && !(last && p + 1 == all.count);
