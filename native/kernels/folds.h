@@ -1,6 +1,7 @@
 // What reductions accumulate: sums, products, extremes, and moments, for the walk of reduce.h.
 #pragma once
 #include "reduce.h"
+#include "row_loops.h"
 #include "times.h"
 
 namespace flambeau {
@@ -82,22 +83,10 @@ struct Multiply : Same {
   }
   // Takes the vectors at the beginning of a run and returns how many elements they were.
   static int64_t take_vectors(double& acc, const float* p, int64_t n) requires std::is_same_v<T, float> {
-    typedef float Four __attribute__((vector_size(16)));
-    constexpr int kTogether = 8;
-    Vector<double> lanes[kTogether];
-    for (auto& lane : lanes) lane = Vector<double>{} + 1;
-    int64_t i = 0;
-    for (; i + 4 * kTogether <= n; i += 4 * kTogether)
-      for (int k = 0; k < kTogether; ++k) {
-        Four x;
-        std::memcpy(&x, p + i + 4 * k, sizeof x);
-        lanes[k] *= __builtin_convertvector(x, Vector<double>);
-      }
-    for (int half = kTogether / 2; half > 0; half /= 2)
-      for (int k = 0; k < half; ++k) lanes[k] *= lanes[k + half];
-    const Vector<double> all = lanes[0];
-    if (i) acc *= (all[0] * all[1]) * (all[2] * all[3]);
-    return i;
+    constexpr int64_t kFew = 32;
+    if (n < kFew) return 0;
+    acc *= row_loops().product(p, n);
+    return n;
   }
 };
 // A NaN wins against every number: `extreme` of two vectors, which is a's wherever either is none, with the bits of NaN

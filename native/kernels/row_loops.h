@@ -17,6 +17,7 @@ struct RowLoops {
   // sum of e^(x - top), also written to `out` unless null
   double (*exp_sum_of_floats)(const float* x, float* out, float top, int64_t n);
   double (*exp_sum_of_doubles)(const double* x, double* out, double top, int64_t n);
+  double (*product)(const float* x, int64_t n);
   // side by side: sum += e^(x - top), and y = that exponential, or x - top
   void (*columns_exp)(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted);
 };

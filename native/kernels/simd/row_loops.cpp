@@ -245,6 +245,59 @@ void softmax_backward(const void* g, const void* y, void* dx, int64_t rows, int6
                                                            static_cast<T*>(dx), rows, n);
 }
 
+#if defined(__AVX512F__)
+double power_of_two(double e) {
+  if (!(std::abs(e) < 1022)) return std::exp2(e);
+  const int64_t bits = (int64_t(e) + 1023) << 52;
+  double power;
+  std::memcpy(&power, &bits, sizeof bits);
+  return power;
+}
+// Fractions from 1 to 2 and exponents apart: neither leaves the range of floats, and nothing is widened.
+double product(const float* x, int64_t n) {
+  constexpr int kTogether = 4;
+  constexpr int64_t kStep = kTogether * L, kFactors = 64;  // of a lane, whose fraction would overflow with twice as many
+  Floats fractions[kTogether], exponents[kTogether];
+  for (int k = 0; k < kTogether; ++k) fractions[k] = Floats{} + 1, exponents[k] = Floats{};
+  auto exponent = [](Floats v) { return Floats(_mm512_getexp_ps(__m512(v))); };
+  auto fraction = [](Floats v) { return Floats(_mm512_getmant_ps(__m512(v), _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src)); };
+  auto multiply = [&](int k, Floats v) { exponents[k] += exponent(v), fractions[k] *= fraction(v); };
+  int64_t i = 0;
+  for (const int64_t whole = n / kStep * kStep; i < whole;) {
+    for (const int64_t end = std::min(whole, i + kFactors * kStep); i < end; i += kStep)
+#pragma GCC unroll 4
+      for (int k = 0; k < kTogether; ++k) multiply(k, load(x + i + k * L));
+    for (int k = 0; k < kTogether; ++k) exponents[k] += exponent(fractions[k]), fractions[k] = fraction(fractions[k]);
+  }
+  for (int k = 0; i < n; i += L, ++k) multiply(k, load_part(x + i, n - i, Floats{} + 1));
+  const Floats f = (fractions[0] * fractions[1]) * (fractions[2] * fractions[3]);
+  const Floats e = (exponents[0] + exponents[1]) + (exponents[2] + exponents[3]);
+  return fold_lanes(f, [](auto a, auto b) { return a * b; }) * power_of_two(add_lanes(e));
+}
+#else
+// As doubles, in as many lanes as these products take to be ready.
+double product(const float* x, int64_t n) {
+  typedef double Doubles __attribute__((vector_size(kBytes)));
+  typedef float Narrow __attribute__((vector_size(kBytes / 2)));
+  constexpr int kLanes = kBytes / 8, kTogether = 8;
+  Doubles lanes[kTogether];
+  for (Doubles& lane : lanes) lane = Doubles{} + 1;
+  int64_t i = 0;
+  for (; i + kLanes * kTogether <= n; i += kLanes * kTogether)
+#pragma GCC unroll 8
+    for (int k = 0; k < kTogether; ++k) {
+      Narrow v;
+      std::memcpy(&v, x + i + kLanes * k, sizeof v);
+      lanes[k] *= __builtin_convertvector(v, Doubles);
+    }
+  for (int half = kTogether / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; ++k) lanes[k] *= lanes[k + half];
+  double all = fold_lanes(lanes[0], [](auto a, auto b) { return a * b; });
+  for (; i < n; ++i) all *= x[i];
+  return all;
+}
+#endif
+
 void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted) {
   for (int64_t i = 0; i < n; i += L) {
     const Floats v = load_part(x + i, n - i, Floats{}) - load_part(top + i, n - i, Floats{}), e = exp(v);
@@ -255,7 +308,7 @@ void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t
 
 const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {
     softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>}, exp_sum, exp_sum,
-    columns_exp});
+    product, columns_exp});
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
