@@ -86,8 +86,7 @@ void cpu_gather(Call& c) {
         const int64_t* at = index->ptr<int64_t>() + offset[0] + at_k * si;
         const T* from = t.ptr<T>() + offset[1] + at_k * st;
         T* to = out.ptr<T>() + offset[2] + at_k * so;
-        copy_indices(at, count, si, own);
-        if (!all_within(own, count, 1, size)) return note(own, count);
+        if (!copy_within(at, count, si, size, own)) return note(own, count);
         pick(own, count, from, step, st, to, so);
       }
     };

@@ -9,7 +9,7 @@
 namespace flambeau::indices {
 
 inline constexpr int64_t kGrain = 1 << 14;
-inline constexpr int64_t kBlock = 2048;  // indices that are checked at a time
+inline constexpr int64_t kBlock = 512;  // indices that are checked at a time
 
 // A 0-d tensor counts as one of shape [1].
 inline int dims_of(const Tensor& t) { return std::max<int>(t.ndim, 1); }
@@ -31,15 +31,22 @@ inline int64_t first_outside(const int64_t* at, int64_t n, int64_t stride, int64
     if (uint64_t(at[k * stride]) >= uint64_t(size)) return k;
   return 0;
 }
-// A private copy of `count` indices, so that nobody changes them between a check and their use.
-inline void copy_indices(const int64_t* at, int64_t count, int64_t stride, int64_t* own) {
-  if (stride == 1) std::memcpy(own, at, size_t(count) * sizeof(int64_t));
-  else for (int64_t k = 0; k < count; ++k) own[k] = at[k * stride];
+// A private copy of `count` indices, so that nobody changes them between a check and their use, and whether all of them
+// lie in [0, size).
+inline bool copy_within(const int64_t* at, int64_t count, int64_t stride, int64_t size, int64_t* __restrict own) {
+  uint64_t signs = 0, last = uint64_t(size) - 1;
+  auto copy = [&](int64_t step) {
+    for (int64_t k = 0; k < count; ++k) {
+      own[k] = at[k * step];
+      signs |= uint64_t(own[k]) | (last - uint64_t(own[k]));
+    }
+  };
+  stride == 1 ? copy(1) : copy(stride);
+  return !(signs >> 63);
 }
 // The same of checked ones: those that another thread has put out of bounds since the check are 0.
 inline void own_indices(const int64_t* at, int64_t count, int64_t size, int64_t* own) {
-  copy_indices(at, count, 1, own);
-  if (!all_within(own, count, 1, size))
+  if (!copy_within(at, count, 1, size, own))
     for (int64_t k = 0; k < count; ++k) own[k] = uint64_t(own[k]) < uint64_t(size) ? own[k] : 0;
 }
 // Throws unless all of `index` (contiguous int64) lie in [0, size).

@@ -261,7 +261,7 @@ void infer_max_backward(Call& c) {
 
 // A private copy of up to kOwn indices, since another thread may change them between the check and their use. False:
 // one lies outside of [0, size). With `channels`, which lie last: the places of that many numbers side by side. In one
-// go: copy_indices and then all_within (indices.h) make the gradient take a fifth longer.
+// go: copy_within (indices.h) made the gradient take a fifth longer.
 constexpr int64_t kOwn = 1024;
 template <bool last>
 bool own_places(const int64_t* __restrict at, int64_t count, int64_t size, int64_t channels, int64_t* __restrict own) {

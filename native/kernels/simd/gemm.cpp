@@ -78,13 +78,13 @@ template <class X>
 constexpr int64_t kLineSteps = 64 / sizeof(typename X::T);  // after which a row of A has been read by a line
 
 // One tile: C[MR, cols] += A B.
+// long because: the sums must stay in registers, whichever of three ways B is read
 template <class X, int MR, int NV, Lies L>
 void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typename X::T* b, int64_t brs,
             typename X::T* c, int64_t crs, int cols, const Epilogue<typename X::T>& e) {
   using V = typename X::V;
   constexpr int W = X::width;
   constexpr bool Packed = L == Lies::Packed;
-  const bool whole = cols == NV * W;
   V acc[MR][NV];
   clear(acc);
   auto add = [&](int64_t steps, auto&& vector_of_b) {
@@ -103,24 +103,23 @@ void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const t
       b += Packed ? kWide * W : brs;
     }
   };
-  if (L != Lies::InPlace || whole) {
+  auto all = [&](int j) { return X::load(b + j * W); };
+  if (L != Lies::InPlace) {
     fetch_sums<X, MR, NV>(c, crs);
-    auto whole_vector = [&](int j) { return X::load(b + j * W); };
-    if constexpr (L == Lies::InPlace) {
-      add(k, whole_vector);
-    } else {
-      int64_t steps = k;
-      for (int64_t p = 0, n = 0; p < k; p += steps) {
-        steps = k - p;
-        if (e.ahead && n < e.ahead->lines) e.ahead->ask_for(n++), steps = std::min(steps, kLineSteps<X>);
-        add(steps, whole_vector);
-      }
+    int64_t steps = k;
+    for (int64_t p = 0, n = 0; p < k; p += steps) {
+      steps = k - p;
+      if (e.ahead && n < e.ahead->lines) e.ahead->ask_for(n++), steps = std::min(steps, kLineSteps<X>);
+      add(steps, all);
     }
+  } else if (cols == NV * W) {
+    fetch_sums<X, MR, NV>(c, crs);
+    add(k, all);
   } else {
     const auto last = X::mask(cols - (NV - 1) * W);
     add(k, [&](int j) { return j + 1 < NV ? X::load(b + j * W) : X::load(b + j * W, last); });
   }
-  if (whole && !e.bias_col && !e.bias_row) finish_whole<X>(acc, c, crs, e.alpha, e.beta);
+  if (cols == NV * W && !e.bias_col && !e.bias_row) finish_whole<X>(acc, c, crs, e.alpha, e.beta);
   else finish<X>(acc, c, crs, cols, e);
 }
 

@@ -256,7 +256,7 @@ double power_of_two(double e) {
 // Fractions from 1 to 2 and exponents apart: neither leaves the range of floats, and nothing is widened.
 double product(const float* x, int64_t n) {
   constexpr int kTogether = 4;
-  constexpr int64_t kStep = kTogether * L, kFactors = 64;  // of a lane, whose fraction would overflow with twice as many
+  constexpr int64_t kStep = kTogether * L, kFactors = 64;  // of a lane: with twice as many its fraction overflows
   Floats fractions[kTogether], exponents[kTogether];
   for (int k = 0; k < kTogether; ++k) fractions[k] = Floats{} + 1, exponents[k] = Floats{};
   auto exponent = [](Floats v) { return Floats(_mm512_getexp_ps(__m512(v))); };
