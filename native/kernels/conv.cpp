@@ -1,6 +1,6 @@
 // What a convolution is asked for: arguments checked, the shape of the result, dtypes that are computed in another one,
 // and complex numbers as four real convolutions. The passes themselves are in conv_passes.cpp.
-#include "conv.h"
+#include "conv_pointwise.h"
 
 #include <algorithm>
 
@@ -217,7 +217,20 @@ void add_bias(std::complex<R>* y, const std::complex<R>* bias, int64_t n, int64_
     for (int64_t p = 0; p < places; ++p) y[i * places + p] += bias[i % channels];
 }
 
-// By oneDNN, as the images lie; false: it has no such primitive.
+// One pass over halves as they lie, as matrix products or by oneDNN; false: it has no such primitive.
+bool pass_of_halves(const Geometry& g, DType dtype, void* x, void* w, Dims strides, const void* bias, void* y,
+                    ConvResult which, ChannelsLast last) {
+  auto at = [](void* p) { return static_cast<bfloat16*>(p); };
+  const bfloat16* b = static_cast<const bfloat16*>(bias);
+  const bool products = dtype == DType::BFloat16 && last.images;
+  if (products && pointwise_pays<bfloat16>(g, which, strides))
+    return pointwise_convolve(g, at(x), at(w), b, at(y), which), true;
+  if (products && patches_pay(g, which, strides)) return convolve_patches(g, at(x), at(w), strides, b, at(y)), true;
+  // of such taps oneDNN leaves the gradient unwritten
+  if (which == ConvResult::Weights && has_taps_in_padding_alone(g)) return false;
+  return onednn_convolution(g, dtype, x, w, bias, y, which, last);
+}
+
 bool convolve_halves(const Call& c, const Problem& p) {
   Tensor &out = c.out(), &image = c.tensor(kInput);
   Tensor* b = c.optional_tensor(kBias);
@@ -227,9 +240,9 @@ bool convolve_halves(const Call& c, const Problem& p) {
   if (b) bias = contiguous(*b);
   LockRelease lock(work_of(p.g));
   if (p.transposed)
-    return onednn_convolution(p.g, out.dtype, out.data, w->data, nullptr, x->data, ConvResult::Input, last);
-  return onednn_convolution(p.g, out.dtype, x->data, w->data, bias ? bias->data : nullptr, out.data,
-                            ConvResult::Output, last);
+    return pass_of_halves(p.g, out.dtype, out.data, w->data, w->stride(), nullptr, x->data, ConvResult::Input, last);
+  return pass_of_halves(p.g, out.dtype, x->data, w->data, w->stride(), bias ? bias->data : nullptr, out.data,
+                        ConvResult::Output, last);
 }
 
 // Of the gradients asked for, those of input and weight: which of them it has computed.
@@ -244,13 +257,14 @@ int64_t gradients_of_halves(const Call& c, const Problem& p, int64_t mask) {
   const ChannelsLast last{images, has_channels_last(*w)}, to_weight{images, has_channels_last(c.out(1))};
   auto to_input = [&](void* to) {
     return p.transposed
-        ? onednn_convolution(p.g, g->dtype, image, w->data, nullptr, to, ConvResult::Output, last)
-        : onednn_convolution(p.g, g->dtype, to, w->data, nullptr, result, ConvResult::Input, last);
+        ? pass_of_halves(p.g, g->dtype, image, w->data, w->stride(), nullptr, to, ConvResult::Output, last)
+        : pass_of_halves(p.g, g->dtype, to, w->data, w->stride(), nullptr, result, ConvResult::Input, last);
   };
   int64_t done = 0;
   if (mask & 1 && to_input(c.out(0).data)) done |= 1;
   if (mask & 2 && sums_weights_well(p.g) &&
-      onednn_convolution(p.g, g->dtype, image, c.out(1).data, nullptr, result, ConvResult::Weights, to_weight))
+      pass_of_halves(p.g, g->dtype, image, c.out(1).data, c.out(1).stride(), nullptr, result, ConvResult::Weights,
+                     to_weight))
     done |= 2;
   return done;
 }

@@ -67,6 +67,7 @@ template <class T>
 void conv_backward_weight(const ConvGeometry& g, const T* x, const T* gy, T* gw);
 // Taps of the kernel that meet nothing but padding, as the outer ones do on an image of a few pixels, are left out
 // (conv_trim.cpp). False: there is none, nothing was computed.
+bool has_taps_in_padding_alone(const ConvGeometry& g);
 template <class T>
 bool trimmed_forward(const ConvGeometry& g, const T* x, const T* w, const T* bias, T* y);
 template <class T>

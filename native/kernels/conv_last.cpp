@@ -59,7 +59,7 @@ bool as_they_lie(const ConvGeometry& g, float* x, float* w, Dims strides, const 
     winograd_convolve(g, which, forward ? x : y, packed, {bias}, forward ? y : x);
     return true;
   }
-  if (pointwise_pays(g, which, strides)) return pointwise_convolve(g, x, w, bias, y, which), true;
+  if (pointwise_pays<float>(g, which, strides)) return pointwise_convolve(g, x, w, bias, y, which), true;
   const bool after = which == ConvResult::Input && bias;  // oneDNN adds one to results alone
   const ChannelsLast last{true, !strides.empty() && strides[1] == 1 && g.icg() > 1 && volume(g.kernel) > 1};
   if (!onednn_convolution(g, DType::Float32, x, w, after ? nullptr : bias, y, which, last)) return false;
@@ -74,7 +74,7 @@ void convolve_channels_last(const Call& c, const ConvProblem& p) {
   Tensor& out = c.out();
   TensorRef w = dense_weights(c.tensor(1)), bias;
   // A product's sums may round otherwise than oneDNN's: whether weights stay must not decide between the two.
-  const bool product = pointwise_pays(p.g, ConvResult::Output, w->stride());
+  const bool product = pointwise_pays<float>(p.g, ConvResult::Output, w->stride());
   if (!p.transposed && !product && p.g.products() >= kFewProducts && weights_stay(c.tensor(1)) &&
       convolve_with_kept_weights(p.g, x, *w, c.optional_tensor(2), out))
     return trim_scratch();

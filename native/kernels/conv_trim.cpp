@@ -79,6 +79,13 @@ bool trimmed(const ConvGeometry& given, const T* from, const T* w, const T* bias
 
 }  // namespace
 
+bool has_taps_in_padding_alone(const ConvGeometry& g) {
+  for (size_t d = 0; d < 3; ++d)
+    for (int64_t k = 0; k < g.kernel[d]; ++k)
+      if (!meets_pixels(g, d, k)) return true;
+  return false;
+}
+
 template <class T>
 bool trimmed_forward(const ConvGeometry& given, const T* x, const T* w, const T* bias, T* y) {
   return trimmed<true, T>(given, x, w, bias, y, conv_forward<T>);

@@ -76,6 +76,35 @@ def test_transposed_is_the_adjoint(case):
     np.testing.assert_allclose(array(back), array(covered), rtol=0, atol=1e-10)
 
 
+# Images of few pixels, whose convolutions are matrix products: of one place and of larger filters, with a stride that
+# leaves pixels out, with taps that meet nothing but padding. (batch, channels, filters, size, kernel, stride, padding)
+FEW_PIXELS = [(1, 64, 300, 7, 1, 1, 0), (3, 300, 64, 7, 1, 1, 0), (2, 130, 128, 8, 1, 2, 0), (1, 128, 96, 1, 1, 1, 0),
+              (1, 128, 256, 7, 3, 1, 1), (2, 130, 300, 8, 3, 2, 1), (1, 64, 300, 4, (2, 3), (1, 2), (0, 2)),
+              (3, 64, 300, 1, 3, 2, 1), (3, 130, 128, 1, 5, 3, 2), (2, 130, 300, 2, 2, 3, 1)]
+
+
+@pytest.mark.parametrize("image", [flambeau.contiguous_format, flambeau.channels_last], ids=str)
+@pytest.mark.parametrize("filter", [flambeau.contiguous_format, flambeau.channels_last], ids=str)
+@pytest.mark.parametrize("case", FEW_PIXELS, ids=str)
+def test_halves_of_few_pixels(case, filter, image):
+    n, channels, filters, size, k, stride, padding = case
+    shapes = (n, channels, size, size), (filters, channels, *((k, k) if isinstance(k, int) else k)), (filters,)
+    given = [made(*shape, dtype=flambeau.bfloat16) for shape in shapes]
+    g, kept = None, []
+    for dtype in (flambeau.float64, flambeau.bfloat16, flambeau.float16):
+        x, w, b = (t.to(dtype) for t in given)
+        if dtype is not flambeau.float64:
+            x, w = x.contiguous(memory_format=image), w.contiguous(memory_format=filter)
+        x, w, b = (t.detach().requires_grad_() for t in (x, w, b))
+        y = F.conv2d(x, w, b, stride, padding)
+        g = made(*y.shape, dtype=flambeau.bfloat16) if g is None else g
+        y.backward(g.to(dtype))
+        kept.append([array(t) for t in (y, x.grad, w.grad, b.grad)])
+    for narrow in kept[1:]:
+        for found, expected in zip(narrow, kept[0], strict=True):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=2e-2 * np.abs(expected).max())
+
+
 def test_float32_gradients_agree_with_float64():
     """Sizes that oneDNN takes."""
     x, w = made(8, 16, 12, 12), made(32, 16, 3, 3)
