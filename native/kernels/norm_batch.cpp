@@ -2,6 +2,30 @@
 // since computing them again would cost one more pass over memory, or by the running ones.
 #include "../core/stamp.h"
 #include "norm_columns.h"
+#include "row_loops.h"
+
+namespace flambeau {
+
+static ColumnLoops<float> narrow_loops[2][3];
+static ColumnLoops<double> wide_loops[2];
+ColumnLoopsOfLevel::ColumnLoopsOfLevel(int level, const ColumnLoops<float> (&narrow)[3],
+                                       const ColumnLoops<double>& wide) {
+  std::ranges::copy(narrow, narrow_loops[level]);
+  wide_loops[level] = wide;
+}
+static int best_level() { return cpu_level() > 0 && wide_loops[1].sums ? 1 : 0; }
+template <>
+const ColumnLoops<float>& column_loops(DType dtype) {
+  static const ColumnLoops<float>* best = narrow_loops[best_level()];
+  return best[row_dtype(dtype)];
+}
+template <>
+const ColumnLoops<double>& column_loops(DType) {
+  static const ColumnLoops<double>& best = wide_loops[best_level()];
+  return best;
+}
+
+}  // namespace flambeau
 
 namespace flambeau::norm {
 namespace {
@@ -62,20 +86,22 @@ void update_running(Tensor* running, const std::vector<double>& batch, double mo
   }
 }
 template <class T>
-void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batch& s, const T* scale, const T* shift) {
-  const int64_t width = s.spatial > 1 ? s.spatial : s.channels, rows = s.spatial > 1 ? s.batch * s.channels : s.batch;
+void scale_and_shift(const Tensor& image, Tensor& result, const Batch& s, const T* scale, const T* shift) {
+  if (s.spatial == 1)
+    return each_rows(s.batch, s.channels, [&](int64_t row, int64_t count) {
+      column_loops<T>(image.dtype).scale(row_at(image, row, s.channels), nullptr, scale, shift, count, s.channels,
+                                         const_cast<char*>(row_at(result, row, s.channels)));
+    });
+  const RowReader<T> in(image);
+  const RowWriter<T> out(result);
+  const int64_t width = s.spatial, rows = s.batch * s.channels;
   parallel_for(rows, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
     std::vector<T> a(in.direct ? 0 : size_t(width)), b(out.direct ? 0 : size_t(width));
     for (int64_t r = begin; r < end; ++r) {
       const T* x = in.at(r * width, width, a.data());
       T* y = out.at(r * width, b.data());
-      if (s.spatial > 1) {
-        const T p = scale[r % s.channels], q = shift[r % s.channels];
-        each<T>(width, [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) * p + q, k); });
-      } else {
-        each<T>(width,
-                [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) * take(scale + i, k) + take(shift + i, k), k); });
-      }
+      const T p = scale[r % s.channels], q = shift[r % s.channels];
+      each<T>(width, [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) * p + q, k); });
       out.done(r * width, width, y);
     }
   });
@@ -83,7 +109,7 @@ void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batc
 // Mean and variance of every channel of the batch.
 template <class T>
 void batch_moments(const Tensor& x, const Batch& s, std::vector<double>& mean, std::vector<double>& var) {
-  if (s.spatial == 1 && s.batch > 0) return column_moments(RowReader<T>(x), 0, s.batch, s.channels, mean, var);
+  if (s.spatial == 1 && s.batch > 0) return column_moments<T>(x, 0, s.batch, s.channels, mean, var);
   run_moments("batch_norm", x, ~uint64_t(2), [&](int64_t o, double, double average, double m2) {
     mean[size_t(o)] = average;
     var[size_t(o)] = m2 / double(s.per_channel());
@@ -120,7 +146,7 @@ void cpu_batch_norm(Call& c) {
           put<double>(c.out(2).data, saved, int64_t(j), rstd);
         }
       }
-      if (given.numel) scale_and_shift(RowReader<T>(*x), RowWriter<T>(result), s, scale.data(), shift.data());
+      if (given.numel) scale_and_shift<T>(*x, result, s, scale.data(), shift.data());
       if (training && given.numel) {
         update_running(c.optional_tensor(3), mean, momentum, 1);
         update_running(c.optional_tensor(4), var, momentum, n / (n - 1));
@@ -146,36 +172,35 @@ void infer_batch_norm_backward(Call& c) {
 }
 // per channel: the sums of g and of g (x - mean)
 template <class T>
-void channel_sums(const RowReader<T>& gs, const RowReader<T>& xs, const Batch& s, const T* mean, double* level,
+void channel_sums(const Tensor& gradient, const Tensor& input, const Batch& s, const T* mean, double* level,
                   double* along) {
-  if (s.spatial > 1) {
-    parallel_for(s.channels, std::max<int64_t>(1, kGrain / 2 / s.per_channel()), [&](int64_t begin, int64_t end) {
-      std::vector<T> a(gs.direct ? 0 : size_t(s.spatial)), b(xs.direct ? 0 : size_t(s.spatial));
-      for (int64_t j = begin; j < end; ++j)
-        for (int64_t n = 0; n < s.batch; ++n) {
-          const int64_t at = (n * s.channels + j) * s.spatial;
-          const T *g = gs.at(at, s.spatial, a.data()), *x = xs.at(at, s.spatial, b.data()), m = mean[j];
-          for (int64_t start = 0; start < s.spatial; start += kRowBlock) {
-            const int64_t len = std::min(kRowBlock, s.spatial - start);
-            Vector<T> sum{};
-            along[j] += sum_over<T>(len, [&](int64_t i, int k) {
-              Vector<T> v = take(g + start + i, k);
-              sum += v;
-              return v * (take(x + start + i, k) - m);
-            });
-            level[j] += add_lanes<T>(sum);
-          }
+  if (s.spatial == 1) return gradient_sums(gradient, input, s.batch, s.channels, mean, level, along);
+  const RowReader<T> gs(gradient), xs(input);
+  parallel_for(s.channels, std::max<int64_t>(1, kGrain / 2 / s.per_channel()), [&](int64_t begin, int64_t end) {
+    std::vector<T> a(gs.direct ? 0 : size_t(s.spatial)), b(xs.direct ? 0 : size_t(s.spatial));
+    for (int64_t j = begin; j < end; ++j)
+      for (int64_t n = 0; n < s.batch; ++n) {
+        const int64_t at = (n * s.channels + j) * s.spatial;
+        const T *g = gs.at(at, s.spatial, a.data()), *x = xs.at(at, s.spatial, b.data()), m = mean[j];
+        for (int64_t start = 0; start < s.spatial; start += kRowBlock) {
+          const int64_t len = std::min(kRowBlock, s.spatial - start);
+          Vector<T> sum{};
+          along[j] += sum_over<T>(len, [&](int64_t i, int k) {
+            Vector<T> v = take(g + start + i, k);
+            sum += v;
+            return v * (take(x + start + i, k) - m);
+          });
+          level[j] += add_lanes<T>(sum);
         }
-    });
-    return;
-  }
-  const std::vector<double> total = gradient_sums(gs, xs, 0, s.batch, s.channels, mean);
-  for (int64_t i = 0; i < s.channels; ++i) level[i] += total[size_t(i)], along[i] += total[size_t(s.channels + i)];
+      }
+  });
 }
 template <class T>
-void batch_norm_input_gradient(const RowReader<T>& gs, const RowReader<T>& xs, const RowWriter<T>& out, const Batch& s,
+void batch_norm_input_gradient(const Tensor& gradient, const Tensor& input, Tensor& result, const Batch& s,
                                const Mixture<T>& mixture) {
-  if (s.spatial == 1) return mix_rows(gs, xs, out, 0, s.batch, mixture);
+  if (s.spatial == 1) return mix_rows(gradient, input, result, 0, s.batch, mixture);
+  const RowReader<T> gs(gradient), xs(input);
+  const RowWriter<T> out(result);
   const int64_t width = s.spatial;
   parallel_for(s.batch * s.channels, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
     std::vector<T> a(gs.direct ? 0 : size_t(width)), b(xs.direct ? 0 : size_t(width)),
@@ -197,7 +222,7 @@ void cpu_batch_norm_backward(Call& c) {
   const double eps = c.real(8), n = double(s.per_channel());
   visit_rows("batch_norm", given.dtype, [&]<class T>() {
     const Tensor& g = c.tensor(0);
-    TensorRef input = s.laid_out(given), grad = s.laid_out(loader_of<T>(g.dtype) ? g : *to_dtype(g, given.dtype));
+    TensorRef input = s.laid_out(given), grad = s.laid_out(*to_dtype(g, given.dtype));
     std::vector<T> weight = parameter<T>(c.optional_tensor(2), s.channels, T(1));
     std::vector<double> center = parameter<double>(c.optional_tensor(training ? 5 : 3), s.channels, 0.0);
     std::vector<double> rstd = parameter<double>(c.optional_tensor(training ? 6 : 4), s.channels, 1.0);
@@ -206,11 +231,10 @@ void cpu_batch_norm_backward(Call& c) {
     Tensor &dx = c.out(0), &dw = c.out(1), &db = c.out(2);
     {
       LockRelease lock(given.numel * 2);
-      RowReader<T> gs(*grad), xs(*input);
       const size_t channels = size_t(s.channels);
       Mixture<T> mixture(std::vector<T>(center.begin(), center.end()));
       std::vector<double> level(channels, 0.0), along(channels, 0.0);
-      if (given.numel) channel_sums(gs, xs, s, mixture.mean.data(), level.data(), along.data());
+      if (given.numel) channel_sums(*grad, *input, s, mixture.mean.data(), level.data(), along.data());
       for (size_t j = 0; j < channels; ++j) {
         const double a = double(weight[j]) * rstd[j], b = training ? -a * rstd[j] * rstd[j] * along[j] / n : 0;
         mixture.p[j] = T(a);
@@ -219,7 +243,7 @@ void cpu_batch_norm_backward(Call& c) {
         put<double>(dw.data, c.out(1).dtype, int64_t(j), along[j] * rstd[j]);
         put<double>(db.data, c.out(2).dtype, int64_t(j), level[j]);
       }
-      if (given.numel) batch_norm_input_gradient(gs, xs, RowWriter<T>(dx), s, mixture);
+      if (given.numel) batch_norm_input_gradient(*grad, *input, dx, s, mixture);
     }
   });
 }

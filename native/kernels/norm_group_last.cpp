@@ -28,49 +28,6 @@ struct SampleStatistics {
   }
 };
 
-// What is read of each channel stays in registers for a block of rows: make(column, lanes) reads it and returns what is
-// done at each place of the block.
-template <class T, class Make>
-void down_columns(int64_t rows, int64_t channels, Make&& make) {
-  constexpr int L = kLanes<T>;
-  int64_t i = 0;
-  for (; i + L <= channels; i += L) {
-    const auto done = make(i, std::integral_constant<int, L>());
-    for (int64_t r = 0; r < rows; ++r) done(r * channels + i);
-  }
-  if (i < channels) {
-    const auto done = make(i, int(channels - i));
-    for (int64_t r = 0; r < rows; ++r) done(r * channels + i);
-  }
-}
-// f(first row, count) in parallel, for blocks of rows of which three stay in the first-level cache.
-template <class F>
-void each_block_of_rows(int64_t rows, int64_t channels, F&& f) {
-  const int64_t block = std::clamp<int64_t>(2048 / channels, 1, kTogether);
-  const int64_t blocks = (rows + block - 1) / block, grain = std::max<int64_t>(1, kGrain / (channels * block));
-  parallel_for(blocks, grain,
-               [&](int64_t b, int64_t end) { f(b * block, std::min(rows, end * block), block); });
-}
-template <class T>
-void normalize_sample(const RowReader<T>& in, const RowWriter<T>& out, const Groups& s, int64_t sample, const T* mean,
-                      const T* scale, const T* shift) {
-  const int64_t c = s.channels;
-  each_block_of_rows(s.spatial, c, [&](int64_t row, int64_t end, int64_t block) {
-    std::vector<T> a, b(out.direct ? 0 : size_t(block * c));
-    for (; row < end; row += block) {
-      const int64_t count = std::min(block, end - row), first = sample * s.spatial + row;
-      const T* x = read_block(in, first, count, c, a);
-      T* y = out.at(first * c, b.data());
-      down_columns<T>(count, c, [=](int64_t i, auto lanes) {
-        const int k = lanes;
-        const Vector<T> vm = take(mean + i, k), vp = take(scale + i, k), vo = take(shift + i, k);
-        return [=](int64_t j) { give<T>(y + j, (take(x + j, lanes) - vm) * vp + vo, lanes); };
-      });
-      out.done(first * c, count * c, y);
-    }
-  });
-}
-
 // One reading of a sample and its gradient: the channels' means and variances, and the sums of g and of g times the
 // distance of x from `center`, which is known only at the end.
 struct SampleSums {
@@ -86,28 +43,23 @@ struct SampleSums {
   double along(size_t k, double center) const { return products[k] + (shifts[k] - center * level[k]); }
 };
 template <class T>
-SampleSums read_sample(const RowReader<T>& gs, const RowReader<T>& xs, const Groups& s, int64_t sample) {
+SampleSums read_sample(const Tensor& g, const Tensor& x, const Groups& s, int64_t sample) {
+  const auto& loops = column_loops<T>(x.dtype);
   const int64_t c = s.channels, pieces = pieces_of(s.spatial, c);
   std::vector<SampleSums> found(static_cast<size_t>(pieces), SampleSums(c));
   each_piece(s.spatial, pieces, [&](int64_t piece, int64_t r, int64_t last) {
     SampleSums& sums = found[size_t(piece)];
-    std::vector<T> a, b, center;
-    std::vector<double> memory;
+    BlockMoments<T> block(c);
+    std::vector<double> level(static_cast<size_t>(c));
     for (; r < last; r += kTogether) {
       const int64_t count = std::min(kTogether, last - r), row = sample * s.spatial + r;
-      const T *g = read_block(gs, row, count, c, a), *x = read_block(xs, row, count, c, b);
-      auto terms = [g, x](const T* m) {
-        return [g, x, m](int64_t at, int64_t column, int k) {
-          const Vector<T> d = take(x + at, k) - take(m + column, k), v = take(g + at, k);
-          return std::array{d * d, v, v * d};
-        };
-      };
-      add_block_moments<T, 3>(sums.moments, x, g, count, c, memory, center, terms, [&](const T* m, const auto& totals) {
-        for (size_t k = 0; k < size_t(c); ++k) {
-          sums.level[k] += totals[1][k], sums.products[k] += totals[2][k];
-          sums.shifts[k] += double(m[k]) * totals[1][k];
-        }
-      });
+      const char* from = row_at(x, row, c);
+      block.look_at(loops, from, count);
+      sums.moments.add(double(count), block.mean.data(), block.square.data());
+      std::ranges::fill(level, 0.0);
+      loops.products(row_at(g, row, c), from, block.center.data(), count, c, level.data(), sums.products.data());
+      for (size_t k = 0; k < size_t(c); ++k)
+        sums.level[k] += level[k], sums.shifts[k] += double(block.center[k]) * level[k];
     }
   });
   for (size_t k = 1; k < found.size(); ++k) found[0].add(found[k]);
@@ -141,16 +93,20 @@ void group_norm_last(Call& c, const Groups& s, double eps) {
   const Tensor& x = c.tensor(0);
   const std::vector<T> weight = parameter<T>(c.optional_tensor(2), s.channels, T(1)),
                        bias = parameter<T>(c.optional_tensor(3), s.channels, T(0));
-  const RowReader<T> in(x);
-  const RowWriter<T> out(c.out());
+  Tensor& out = c.out();
   LockRelease lock(x.numel * 2);
   parallel_for(s.batch, std::max<int64_t>(1, kGrain / (s.spatial * s.channels)), [&](int64_t sample, int64_t end) {
     for (; sample < end; ++sample) {
       std::vector<double> mean, var;
-      column_moments(in, sample * s.spatial, s.spatial, s.channels, mean, var);
+      column_moments<T>(x, sample * s.spatial, s.spatial, s.channels, mean, var);
       SampleStatistics<T> stats(s, eps, std::move(mean), std::move(var));
       for (size_t k = 0; k < weight.size(); ++k) stats.scale[k] = weight[k] * stats.scale[k];
-      normalize_sample(in, out, s, sample, stats.center.data(), stats.scale.data(), bias.data());
+      each_rows(s.spatial, s.channels, [&](int64_t row, int64_t count) {
+        const int64_t first = sample * s.spatial + row;
+        column_loops<T>(x.dtype).scale(row_at(x, first, s.channels), stats.center.data(), stats.scale.data(),
+                                       bias.data(), count, s.channels,
+                                       const_cast<char*>(row_at(out, first, s.channels)));
+      });
     }
   });
 }
@@ -160,16 +116,14 @@ template void group_norm_last<double>(Call&, const Groups&, double);
 template <class T>
 void group_norm_backward_last(Call& c, const Groups& s, double eps) {
   const Tensor &x = c.tensor(1), &g = c.tensor(0);
-  const TensorRef grad = with_channels_last(loader_of<T>(g.dtype) ? g : *to_dtype(g, x.dtype));
+  const TensorRef grad = with_channels_last(*to_dtype(g, x.dtype));
   const std::vector<T> weight = parameter<T>(c.optional_tensor(3), s.channels, T(1));
-  const RowReader<T> gs(*grad), xs(x);
-  const RowWriter<T> out(c.out(0));
   std::vector<double> level(size_t(s.batch * s.channels)), along(level.size());  // by sample and channel
   {
     LockRelease lock(x.numel * 2);
     parallel_for(s.batch, std::max<int64_t>(1, kGrain / (s.spatial * s.channels)), [&](int64_t sample, int64_t end) {
       for (; sample < end; ++sample) {
-        SampleSums sums = read_sample(gs, xs, s, sample);
+        SampleSums sums = read_sample<T>(*grad, x, s, sample);
         for (double& v : sums.moments.square) v /= double(s.spatial);
         const SampleStatistics<T> stats(s, eps, sums.moments.mean, std::move(sums.moments.square));
         double *to_level = level.data() + sample * s.channels, *to_along = along.data() + sample * s.channels;
@@ -177,7 +131,7 @@ void group_norm_backward_last(Call& c, const Groups& s, double eps) {
           to_level[k] = sums.level[k];
           to_along[k] = sums.along(k, stats.mean[k]) * stats.rstd[k];
         }
-        mix_rows(gs, xs, out, sample * s.spatial, s.spatial, mixture_of(s, stats, weight, to_level, to_along));
+        mix_rows(*grad, x, c.out(0), sample * s.spatial, s.spatial, mixture_of(s, stats, weight, to_level, to_along));
       }
     });
   }
