@@ -2,6 +2,7 @@
 #pragma once
 #include "reduce.h"
 #include "row_loops.h"
+#include "simd_casts.h"
 #include "times.h"
 
 namespace flambeau {
@@ -265,21 +266,35 @@ struct Fold {
   }
   // `n` results, `step` elements apart from place `o` on; those of most sums and means side by side.
   void store_run(int64_t o, int64_t step, const Acc* acc, int64_t n) const {
-    if constexpr (std::is_same_v<Acc, double>)
-      if (step == 1 && dtype == DType::Float32 && (finish == Finish::None || finish == Finish::Divide)) {
-        float* __restrict to = reinterpret_cast<float*>(out) + o;
-        if (finish == Finish::None)
-          for (int64_t j = 0; j < n; ++j) to[j] = float(acc[j]);
-        else
-          for (int64_t j = 0; j < n; ++j) to[j] = float(acc[j] / double(count));
-        return;
+    if (step == 1 && (finish == Finish::None || (finish == Finish::Divide && std::is_same_v<Acc, double>))) {
+      if constexpr (std::is_floating_point_v<Acc>) {
+        if (dtype == DType::Float32) return finish_run(acc, n, reinterpret_cast<float*>(out) + o);
+        if (dtype == DType::Float64) return finish_run(acc, n, reinterpret_cast<double*>(out) + o);
+        if (is_half(dtype)) return finish_halves(acc, n, out + o * 2);
+      } else if constexpr (std::is_same_v<Acc, int64_t>) {
+        if (dtype == DType::Int64) return (void)std::copy_n(acc, n, reinterpret_cast<int64_t*>(out) + o);
       }
-    if constexpr (std::is_same_v<Acc, float>)
-      if (step == 1 && dtype == DType::Float32 && finish == Finish::None) {
-        std::copy_n(acc, n, reinterpret_cast<float*>(out) + o);
-        return;
-      }
+    }
     for (int64_t j = 0; j < n; ++j) store(o + j * step, acc[j]);
+  }
+
+ private:
+  template <class R>
+  void finish_run(const Acc* acc, int64_t n, R* __restrict to) const {
+    if (finish == Finish::None)
+      for (int64_t j = 0; j < n; ++j) to[j] = R(acc[j]);
+    else
+      for (int64_t j = 0; j < n; ++j) to[j] = R(acc[j] / Acc(count));
+  }
+  void finish_halves(const Acc* acc, int64_t n, char* to) const {
+    constexpr int64_t kSome = 256;
+    float some[kSome];
+    for (int64_t j = 0; j < n; j += kSome) {
+      const int64_t m = std::min(kSome, n - j);
+      finish_run(acc + j, m, some);
+      if (dtype == DType::Float16) cast_run(reinterpret_cast<float16*>(to) + j, some, m);
+      else cast_run(reinterpret_cast<bfloat16*>(to) + j, some, m);
+    }
   }
 };
 

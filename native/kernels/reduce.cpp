@@ -49,6 +49,7 @@ struct HalfSum {
     total_of_columns(acc, rows, n, w);
   }
   void store(int64_t o, const Acc& acc) const { result.store(o, acc); }
+  void store_run(int64_t o, int64_t step, const Acc* acc, int64_t n) const { result.store_run(o, step, acc, n); }
 };
 void sum_halves(const Tensor& x, Tensor& out, uint64_t mask, Finish finish, int64_t count) {
   LockRelease lock(x.numel);
