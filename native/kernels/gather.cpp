@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <unordered_map>
 
 #include "combine.h"
 #include "indices.h"
@@ -150,15 +151,61 @@ constexpr auto kLeast = [](auto& place, auto value) {
   if (__builtin_expect(value != value, 0)) place = value;
   else place = value < place ? value : place;
 };
-constexpr auto kTimes = [](auto& place, auto value) { place = place * value; };
+constexpr auto kTimes = []<class T>(T& place, T value) {
+  if constexpr (std::is_integral_v<T>) place = T(uint64_t(place) * uint64_t(value));
+  else place = place * value;
+};
 constexpr auto kPlus = []<class T>(T& place, T value) {
-  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) place = T(float(place) + float(value));
-  else if constexpr (std::is_integral_v<T>) place = T(uint64_t(place) + uint64_t(value));
+  if constexpr (std::is_integral_v<T>) place = T(uint64_t(place) + uint64_t(value));
   else place = place + value;
 };
 
+// f(combine) with what the processor does: combine(T& place, T value). False: it does not.
+template <class F>
+bool with_combine(Combine how, F&& f) {
+  switch (how) {
+    case Combine::Add: return f(kPlus), true;
+    case Combine::Multiply: return f(kTimes), true;
+    case Combine::Max: return f(kMost), true;
+    case Combine::Min: return f(kLeast), true;
+    default: return false;
+  }
+}
+
+void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, Combine how);
+
+// What comes to a place of halves is combined in float32 and rounded once.
+void scatter_halves(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, Combine how) {
+  constexpr int64_t kFew = 256;  // a place for so many others: widening all of them takes longer
+  TensorRef from = to_dtype(source, DType::Float32);
+  if (index.numel >= out.numel / kFew) {
+    TensorRef sums = to_dtype(out, DType::Float32);
+    scatter(c, *sums, index, *from, d, how);
+    return copy_into(out, *sums);
+  }
+  const int64_t size = size_at(out, int(d)), step = stride_at(out, int(d));
+  check_indices(c, index, d, size);
+  Walk<3> w = index_walk(index, out, *from, d);
+  const int64_t n = w.length(), last = w.ndim - 1;
+  auto all = [&]<class H>(auto one) {
+    std::unordered_map<H*, float> sums;
+    w.each_row(0, w.rows, [&](const int64_t* offset) {
+      auto at = [&](int array, int64_t k) { return offset[array] + k * w.stride[array][last]; };
+      for (int64_t k = 0; k < n; ++k) {
+        H* place = out.ptr<H>() + at(1, k) + index_within(index.ptr<int64_t>() + at(0, k), size) * step;
+        one(sums.try_emplace(place, float(*place)).first->second, from->ptr<float>()[at(2, k)]);
+      }
+    });
+    for (const auto& [place, sum] : sums) *place = H(sum);
+  };
+  with_combine(how, [&](auto one) {
+    out.dtype == DType::Float16 ? all.template operator()<float16>(one) : all.template operator()<bfloat16>(one);
+  });
+}
+
 // out[..., index, ...] (op)= source, in the order of memory of `index`: the same result for any number of threads.
 void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, Combine how) {
+  if (is_half(out.dtype) && how != Combine::Replace) return scatter_halves(c, out, index, source, d, how);
   const int64_t size = size_at(out, int(d)), step = stride_at(out, int(d));
   check_indices(c, index, d, size);
   Walk<3> w = index_walk(index, out, source, d);
@@ -182,15 +229,14 @@ void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& sour
   };
   if (how == Combine::Add && out.dtype != DType::Bool)
     return visit_dtype(out.dtype, [&]<class T>() {
-      if constexpr (!std::is_same_v<T, bool>) rows.template operator()<T>(kPlus);
+      constexpr bool half = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+      if constexpr (!half && !std::is_same_v<T, bool>) rows.template operator()<T>(kPlus);
     });
-  if (how > Combine::Add && (out.dtype == DType::Float32 || out.dtype == DType::Float64)) {
-    auto by = [&]<class T>() {
-      if (how == Combine::Multiply) rows.template operator()<T>(kTimes);
-      else how == Combine::Max ? rows.template operator()<T>(kMost) : rows.template operator()<T>(kLeast);
-    };
-    return out.dtype == DType::Float32 ? by.template operator()<float>() : by.template operator()<double>();
-  }
+  auto by = [&]<class T>() { return with_combine(how, [&](auto one) { rows.template operator()<T>(one); }); };
+  if (out.dtype == DType::Float32 && by.template operator()<float>()) return;
+  if (out.dtype == DType::Float64 && by.template operator()<double>()) return;
+  if (out.dtype == DType::Int64 && by.template operator()<int64_t>()) return;
+  if (out.dtype == DType::Int32 && by.template operator()<int32_t>()) return;
   visit_size(out.itemsize(), [&]<class T>() {
     if (how == Combine::Replace) return rows.template operator()<T>([](T& place, T value) { place = value; });
     rows.template operator()<T>([f = combine_function(how, out.dtype)](T& place, const T& value) {

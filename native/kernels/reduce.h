@@ -90,6 +90,7 @@ struct Source {
   const char* data;
   LoadFn<T> load;
   bool direct;
+  int64_t item;
 };
 
 // Elements [lo, hi) of the reduction that starts at `base`.
@@ -178,6 +179,57 @@ void reduce_cut_rows(const Op& op, const Plan& p, const Source<typename Op::T>& 
   }
 }
 
+// `n` results, `step` elements apart from place `out` on.
+template <class Op>
+void store_results(const Op& op, int64_t out, int64_t step, const typename Op::Acc* acc, int64_t n) {
+  if constexpr (requires { op.store_run(out, step, acc, n); }) op.store_run(out, step, acc, n);
+  else
+    for (int64_t j = 0; j < n; ++j) op.store(out + j * step, acc[j]);
+}
+
+// Many short rows, one behind the other, are turned: as columns they fill vectors. Which ones repay it was measured.
+inline constexpr int64_t kShortRow = 16, kTurned = 256;
+template <class T>
+bool are_short_rows(const Plan& p, const Source<T>& s) {
+  const int64_t n = p.length;
+  const bool pays = n <= 4 || (std::is_floating_point_v<T> && n < 8) || (n == 8 && sizeof(T) <= 4) ||
+                    (n < 8 && sizeof(T) <= 4) || (n == 16 && (sizeof(T) <= 2 || !s.direct));
+  return pays && n > 1 && p.nred == 1 && p.nkeep && p.red[0].in == s.item && p.keep[p.nkeep - 1].in == n * s.item &&
+         p.keep[p.nkeep - 1].size >= kShortRow;
+}
+template <int64_t length, class T>
+void turn(const T* x, int64_t n, T (*to)[kTurned]) {
+  for (int64_t r = 0; r < length; ++r)
+    for (int64_t j = 0; j < n; ++j) to[r][j] = x[j * length + r];
+}
+template <class Op, class T = typename Op::T>
+void reduce_short_rows(const Op& op, const Source<T>& s, const char* base, int64_t length, int64_t n, int64_t out,
+                       int64_t step) {
+  alignas(64) T flat[kShortRow * kTurned], turned[kShortRow][kTurned];
+  const T* rows[kShortRow];
+  for (int64_t r = 0; r < length; ++r) rows[r] = turned[r];
+  typename Op::Acc acc[kTurned];
+  for (int64_t j = 0; j < n; j += kTurned) {
+    const int64_t w = std::min(kTurned, n - j);
+    const char* from = base + j * length * s.item;
+    if (!s.direct) s.load(flat, from, s.item, w * length);
+    const T* x = s.direct ? reinterpret_cast<const T*>(from) : flat;
+    switch (length) {
+      case 2: turn<2>(x, w, turned); break;
+      case 3: turn<3>(x, w, turned); break;
+      case 4: turn<4>(x, w, turned); break;
+      case 5: turn<5>(x, w, turned); break;
+      case 6: turn<6>(x, w, turned); break;
+      case 7: turn<7>(x, w, turned); break;
+      case 8: turn<8>(x, w, turned); break;
+      default: turn<16>(x, w, turned); break;
+    }
+    std::fill_n(acc, w, op.init());
+    op.columns(acc, rows, int(length), w, 0);
+    store_results(op, out + j * step, step, acc, w);
+  }
+}
+
 template <class Op>
 void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   using T = typename Op::T;
@@ -185,6 +237,7 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   const int64_t pieces = pieces_of(p.outputs, p.length, 1);
   if (pieces > 1) return reduce_cut_rows(op, p, s, pieces);
   const bool buffered = !(s.direct && p.red[p.nred - 1].in == int64_t(sizeof(T)));
+  const bool short_rows = are_short_rows(p, s);
   parallel_for(p.outputs, std::max<int64_t>(1, kGrain / p.length), [&](int64_t begin, int64_t end) {
     alignas(64) T buffer[kBlock];
     for (int64_t o = begin; o < end;) {
@@ -192,7 +245,9 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
       const Axis last = p.nkeep ? p.keep[p.nkeep - 1] : Axis{1, 0, 0};
       const int64_t run = std::min(last.size - o % last.size, end - o), out = offset_of<&Axis::out>(p.keep, p.nkeep, o);
       const char* base = s.data + offset_of(p.keep, p.nkeep, o);
-      if (!buffered && p.nred == 1 && p.length <= kRun) {
+      if (short_rows) {
+        reduce_short_rows(op, s, base, p.length, run, out, last.out);
+      } else if (!buffered && p.nred == 1 && p.length <= kRun) {
         for (int64_t j = 0; j < run; ++j) {
           Acc acc = op.init();
           op.block(acc, reinterpret_cast<const T*>(base + j * last.in), p.length, 0);
@@ -247,9 +302,7 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
                    part(length, piece + 1, pieces), buffer.data());
       if (!all.empty()) continue;
       const int64_t out = first * last.out + offset_of<&Axis::out>(p.keep, p.nkeep - 1, o);
-      if constexpr (requires { op.store_run(out, last.out, acc, w); }) op.store_run(out, last.out, acc, w);
-      else
-        for (int64_t j = 0; j < w; ++j) op.store(out + j * last.out, acc[j]);
+      store_results(op, out, last.out, acc, w);
     }
   });
   if (all.empty()) return;
@@ -281,7 +334,7 @@ void run_reduction(const Op& op, const Tensor& x, uint64_t mask, bool ordered = 
     for (int64_t o = 0; o < p.outputs; ++o) op.store(o, op.init());
     return;
   }
-  Source<T> s{x.data, loader_of<T>(x.dtype), reads_directly<T>(x.dtype)};
+  Source<T> s{x.data, loader_of<T>(x.dtype), reads_directly<T>(x.dtype), x.itemsize()};
   const int64_t near_red = std::abs(p.red[p.nred - 1].in);
   if (p.nkeep && p.length > 1 && std::abs(p.keep[p.nkeep - 1].in) < near_red) reduce_columns(op, p, s);
   else reduce_rows(op, p, s);

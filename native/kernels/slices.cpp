@@ -1,5 +1,6 @@
 // Whole slices by number: index_select, index_add, index_copy, index_fill.
 #include <memory>
+#include <unordered_map>
 
 #include "combine.h"
 #include "indices.h"
@@ -252,6 +253,52 @@ bool each_column(const Call& c, Tensor& out, const Tensor& index, const Tensor& 
   return true;
 }
 
+void add_slices(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d) {
+  const DType dtype = out.dtype;
+  auto add = [](auto& to, auto v) { to += v; };
+  if (dtype == DType::Float32 && each_column<float>(c, out, index, source, d, add)) return;
+  if (dtype == DType::Float64 && each_column<double>(c, out, index, source, d, add)) return;
+  each_slice(c, out, index, source, d,
+             [dtype](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) { add_run(dtype, a, sa, b, sb, n); });
+}
+void copy_slices(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d) {
+  visit_size(out.itemsize(), [&]<class T>() {
+    if (each_column<T>(c, out, index, source, d, [](T& to, T v) { to = v; })) return;
+    each_slice(c, out, index, source, d, [](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) {
+      move_run<T>(a, sa * int64_t(sizeof(T)), b, sb * int64_t(sizeof(T)), n);
+    });
+  });
+}
+
+// Sums of halves are kept in float32 and rounded once: those of all slices, or, where few are added to, of these.
+void add_halves(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d) {
+  constexpr int64_t kFew = 16;  // a slice for so many others
+  const int64_t size = size_at(out, int(d)), n = index.numel;
+  TensorRef from = to_dtype(source, DType::Float32);
+  if (n >= size / kFew) {
+    TensorRef sums = to_dtype(out, DType::Float32);
+    add_slices(c, *sums, index, *from, d);
+    return copy_into(out, *sums);
+  }
+  check_indices(c, index, d, size);
+  std::unordered_map<int64_t, int64_t> order;
+  TensorRef places = empty(index.shape(), DType::Int64);
+  for (int64_t k = 0; k < n; ++k)
+    places->ptr<int64_t>()[k] =
+        order.try_emplace(index_within(index.ptr<int64_t>() + k, size), int64_t(order.size())).first->second;
+  const int64_t count = int64_t(order.size());
+  TensorRef used = empty(Dims(&count, 1), DType::Int64);
+  for (const auto& [slice, place] : order) used->ptr<int64_t>()[place] = slice;
+  std::vector<int64_t> shape(out.shape().begin(), out.shape().end());
+  shape[size_t(d)] = count;
+  TensorRef few = empty(shape, out.dtype);
+  select_rows(c, out, *used, *few, d);
+  TensorRef sums = to_dtype(*few, DType::Float32);
+  add_slices(c, *sums, *places, *from, d);
+  copy_into(*few, *sums);
+  copy_slices(c, out, *used, *few, d);
+}
+
 void cpu_index_add(Call& c) {
   Tensor& out = c.out();
   begin_with_self(c);
@@ -265,26 +312,15 @@ void cpu_index_add(Call& c) {
     for (int64_t k = 0; k < scaled->numel; ++k) f(scaled->data + k * out.itemsize(), factor->data);
     source = scaled;
   }
-  const DType dtype = out.dtype;
   const int64_t d = c.dim(1, out.ndim);
-  auto add = [](auto& to, auto v) { to += v; };
-  if (dtype == DType::Float32 && each_column<float>(c, out, *index, *source, d, add)) return;
-  if (dtype == DType::Float64 && each_column<double>(c, out, *index, *source, d, add)) return;
-  each_slice(c, out, *index, *source, d,
-             [dtype](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) { add_run(dtype, a, sa, b, sb, n); });
+  if (is_half(out.dtype) && out.ndim && out.numel) return add_halves(c, out, *index, *source, d);
+  add_slices(c, out, *index, *source, d);
 }
 void cpu_index_copy(Call& c) {
   Tensor& out = c.out();
   begin_with_self(c);
   TensorRef source = apart(c.tensor(3), out), index = index_vector(c.tensor(2));
-  const int64_t d = c.dim(1, out.ndim);
-  visit_size(out.itemsize(), [&]<class T>() {
-    if (each_column<T>(c, out, *index, *source, d, [](T& to, T v) { to = v; })) return;
-    each_slice(c, out, *index, *source, d,
-               [](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) {
-                 move_run<T>(a, sa * int64_t(sizeof(T)), b, sb * int64_t(sizeof(T)), n);
-               });
-  });
+  copy_slices(c, out, *index, *source, c.dim(1, out.ndim));
 }
 // index_fill_number(self, int dim, Tensor index, Scalar value); …_tensor has a 0-d Tensor value
 void infer_index_fill(Call& c) {

@@ -279,15 +279,33 @@ def test_8_bit_floats_are_added_where_indices_say(dtype, twelve_or_thirteen):
                                                                 accumulate=True)
 
 
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16], ids=str)
+@pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin"])
+def test_few_places_of_many_halves(reduce, dtype):
+    """Where few places of a large tensor are written, the others are neither widened nor changed."""
+    large = (flambeau.rand(3, 4000) + 0.5).to(dtype)
+    index = flambeau.tensor([[7, 3999, 7, 7], [0, 0, 1, 0], [5, 6, 7, 5]])
+    source = (flambeau.rand(3, 4) + 0.5).to(dtype)
+    expected = large.float().scatter_reduce(1, index, source.float(), reduce).to(dtype)
+    assert flambeau.equal(large.scatter_reduce(1, index, source, reduce), expected)
+    assert flambeau.equal(large.t().contiguous().scatter_reduce(0, index.t(), source.t(), reduce), expected.t())
+    if reduce == "sum":
+        assert flambeau.equal(large.scatter_add(1, index, source), expected)
+        added = large.float().index_add(1, index[0], source.float()).to(dtype)
+        assert flambeau.equal(large.index_add(1, index[0], source), added)
+        assert flambeau.equal(large.t().index_add(0, index[0], source.t()), added.t())
+
+
 @pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16, flambeau.int16, flambeau.bool], ids=str)
 @pytest.mark.parametrize("width", [1, 5, 16, 33])
 def test_rows_of_other_types_are_added_in_order(width, dtype):
-    """Each sum is rounded to the type, as adding one row after the other does."""
+    """Sums of halves are float32 until everything has been added, and then rounded."""
     start, rows = ((flambeau.randn(n, width) * 9).to(dtype) for n in (4, 12))
     index = flambeau.randint(0, 4, (12,))
-    expected = start.clone()
+    expected = start.float() if dtype.is_floating_point else start.clone()
     for k, at in enumerate(index.tolist()):
         expected[at] = expected[at] + rows[k]
+    expected = expected.to(dtype)
     assert flambeau.equal(start.index_add(0, index, rows), expected)
     assert flambeau.equal(start.scatter_add(0, index.unsqueeze(1).expand(12, width), rows), expected)
     assert flambeau.equal(start.t().index_add(1, index, rows.t()), expected.t())

@@ -23,17 +23,23 @@ inline float pow_(float x, float y) {
   return (x == 1.f) | (y == 0.f) ? 1.f : result;
 }
 
+// each(f) where x^y is a few multiplications, a division or a square root; false: it is none of these.
+template <class T, class Each> bool simple_power(T y, Each&& each) {
+  if (y == T(2)) return each([](T x) { return x * x; }), true;
+  if (y == T(3)) return each([](T x) { return x * x * x; }), true;
+  if (y == T(1)) return each([](T x) { return x; }), true;
+  if (y == T(0.5)) return each([](T x) { return std::sqrt(x); }), true;
+  if (y == T(-0.5)) return each([](T x) { return T(1) / std::sqrt(x); }), true;
+  if (y == T(-1)) return each([](T x) { return T(1) / x; }), true;
+  if (y == T(-2)) return each([](T x) { return T(1) / (x * x); }), true;
+  return false;
+}
+
 template <class T> void pow_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
   if (s[2] || !s[1]) return run2<T, T, T>(p, s, n, [](T x, T y) __attribute__((always_inline)) { return pow_(x, y); });
   const T y = *reinterpret_cast<const T*>(p[2]);
-  if (y == T(2)) return run1<T, T>(p, n, [](T x) { return x * x; });
-  if (y == T(3)) return run1<T, T>(p, n, [](T x) { return x * x * x; });
-  if (y == T(1)) return run1<T, T>(p, n, [](T x) { return x; });
-  if (y == T(0.5)) return run1<T, T>(p, n, [](T x) { return std::sqrt(x); });
-  if (y == T(-0.5)) return run1<T, T>(p, n, [](T x) { return T(1) / std::sqrt(x); });
-  if (y == T(-1)) return run1<T, T>(p, n, [](T x) { return T(1) / x; });
-  if (y == T(-2)) return run1<T, T>(p, n, [](T x) { return T(1) / (x * x); });
-  run1<T, T>(p, n, [y](T x) { return pow_(x, y); });
+  auto each = [&](auto f) { run1<T, T>(p, n, f); };
+  if (!simple_power(y, each)) each([y](T x) { return pow_(x, y); });
 }
 
 void pow_bfloat16(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
@@ -44,9 +50,7 @@ void pow_bfloat16_number(char* const* p, const int64_t*, int64_t n, const Scalar
   char* const power[2] = {p[0], p[2]};
   if (!p[1]) return run1<uint16_t, uint16_t>(power, n, [=](uint16_t y) { return narrow(pow_(exponent, widen(y))); });
   auto each = [&](auto f) { run1<uint16_t, uint16_t>(p, n, [f](uint16_t x) { return narrow(f(widen(x))); }); };
-  if (exponent == 2) return each([](float x) { return x * x; });
-  if (exponent == 0.5f) return each([](float x) { return std::sqrt(x); });
-  each([exponent](float x) { return pow_(x, exponent); });
+  if (!simple_power(exponent, each)) each([exponent](float x) { return pow_(x, exponent); });
 }
 
 template <class T> inline T logaddexp_(T a, T b) {
