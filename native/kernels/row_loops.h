@@ -9,11 +9,16 @@ namespace flambeau {
 // Floats and halves that loops read and write where they lie: their place in tables of such loops.
 inline int row_dtype(DType t) { return t == DType::Float32 ? 0 : t == DType::Float16 ? 1 : 2; }
 
+inline constexpr int64_t kColumnsTogether = 1024;
+
 struct RowLoops {
   // softmax or its logarithm of each of `rows` rows of n
   void (*softmax)(const float* x, float* y, int64_t rows, int64_t n, bool log);
   // dx from the gradient g and the result y, of `rows` rows of n; by row_dtype
   void (*softmax_backward[3])(const void* g, const void* y, void* dx, int64_t rows, int64_t n, bool log);
+  // The same of columns side by side, at most kColumnsTogether, whose n elements lie `apart` from each other.
+  void (*softmax_backward_columns[3])(const void* g, const void* y, void* dx, int64_t n, int64_t apart, int64_t width,
+                                      bool log);
   // sum of e^(x - top), also written to `out` unless null
   double (*exp_sum_of_floats)(const float* x, float* out, float top, int64_t n);
   double (*exp_sum_of_doubles)(const double* x, double* out, double top, int64_t n);

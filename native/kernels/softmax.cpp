@@ -148,9 +148,13 @@ void backward_row(const T* g, const T* y, T* dx, int64_t n) {
   }
 }
 
+template <class T>
+bool of_one_dtype(const RowReader<T>& grad, const RowReader<T>& result, const RowWriter<T>& out) {
+  return grad.load == result.load && result.load == loader_of<T>(out.dtype);
+}
 template <class T, bool log>
 void backward_rows(const RowReader<T>& grad, const RowReader<T>& result, const RowWriter<T>& out, const Fibres& f) {
-  const bool in_place = grad.load == result.load && result.load == loader_of<T>(out.dtype);  // all of one dtype
+  const bool in_place = of_one_dtype(grad, result, out);
   parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
     if constexpr (std::is_same_v<T, float>)
       if (in_place) {
@@ -170,6 +174,7 @@ void backward_rows(const RowReader<T>& grad, const RowReader<T>& result, const R
 // Rows whose elements lie apart are taken many at a time, element by element of all of them.
 template <class T, bool log>
 void backward_tiles(const RowReader<T>& grad, const RowReader<T>& result, const RowWriter<T>& out, const Fibres& f) {
+  const bool in_place = of_one_dtype(grad, result, out);
   const int64_t width = tile_width(f), tiles = (f.inner + width - 1) / width;
   parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * width)), [&](int64_t begin, int64_t end) {
     std::vector<T> a(grad.direct ? 0 : size_t(width)), b(result.direct ? 0 : size_t(width)),
@@ -177,6 +182,13 @@ void backward_tiles(const RowReader<T>& grad, const RowReader<T>& result, const 
     std::vector<T> sum(size_t(width), T(0));
     for (int64_t u = begin; u < end; ++u) {
       int64_t first = u / tiles * f.n * f.inner + u % tiles * width, w = std::min(width, f.inner - u % tiles * width);
+      if constexpr (std::is_same_v<T, float>)
+        if (in_place) {
+          const int64_t at = first * out.item;
+          row_loops().softmax_backward_columns[row_dtype(out.dtype)](grad.data + at, result.data + at, out.data + at,
+                                                                     f.n, f.inner, w, log);
+          continue;
+        }
       std::fill(sum.begin(), sum.end(), T(0));
       for (int64_t r = 0; r < f.n; ++r) {
         const T *p = grad.at(first + r * f.inner, w, a.data()),

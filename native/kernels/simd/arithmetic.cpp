@@ -1,4 +1,6 @@
 // Floating-point arithmetic: sums, products, quotients, extrema, rounding.
+#include <cstring>
+
 #include "loops.h"
 
 namespace flambeau::FLAMBEAU_SIMD {
@@ -134,6 +136,10 @@ template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, 
 }
 
 // long because: a table
+template <int64_t item> void zeros(char* const* p, const int64_t*, int64_t n, const Scalar*) {
+  std::memset(p[0], 0, size_t(n * item));
+}
+
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       binary_n<[](auto a, auto b, auto alpha) { return a + alpha * b; }, 1, float, double>("add"),
@@ -143,7 +149,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary<[](auto a, auto b) { return a * b; }, float, double>("_mul_conj"),
       unary<[](auto a) { return a; }, float, double>("_conj_physical"),
       binary<[](auto a, auto b) { return a / b; }, float, double>("_div_conj"),
-      unary<[]<class T>(T) { return T(0); }, float, double>("_zero"),
+      from_loops<float, double, float16, bfloat16>("_zero", 1, {zeros<4>, zeros<8>, zeros<2>, zeros<2>}),
       with_number<bfloat16>(
           from_loops<float, double, bfloat16>("div", 2, {div_loop<float>, div_loop<double>, div_bfloat16}),
           div_bfloat16_number),

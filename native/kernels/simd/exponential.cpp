@@ -42,15 +42,19 @@ template <class T> void pow_loop(char* const* p, const int64_t* s, int64_t n, co
   if (!simple_power(y, each)) each([y](T x) { return pow_(x, y); });
 }
 
+void pow_bfloat16_of(char* const* p, int64_t n, float exponent) {
+  auto each = [&](auto f) { run1<uint16_t, uint16_t>(p, n, [f](uint16_t x) { return narrow(f(widen(x))); }); };
+  if (!simple_power(exponent, each)) each([exponent](float x) { return pow_(x, exponent); });
+}
 void pow_bfloat16(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  if (!s[2] && s[1]) return pow_bfloat16_of(p, n, widen(*reinterpret_cast<const uint16_t*>(p[2])));
   run2<uint16_t, uint16_t, uint16_t>(p, s, n, [](uint16_t x, uint16_t y) { return narrow(pow_(widen(x), widen(y))); });
 }
 void pow_bfloat16_number(char* const* p, const int64_t*, int64_t n, const Scalar* scalars) {
   const float exponent = number<float>(scalars[kNumberPlace]);
   char* const power[2] = {p[0], p[2]};
   if (!p[1]) return run1<uint16_t, uint16_t>(power, n, [=](uint16_t y) { return narrow(pow_(exponent, widen(y))); });
-  auto each = [&](auto f) { run1<uint16_t, uint16_t>(p, n, [f](uint16_t x) { return narrow(f(widen(x))); }); };
-  if (!simple_power(exponent, each)) each([exponent](float x) { return pow_(x, exponent); });
+  pow_bfloat16_of(p, n, exponent);
 }
 
 template <class T> inline T logaddexp_(T a, T b) {

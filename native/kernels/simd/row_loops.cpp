@@ -298,6 +298,32 @@ double product(const float* x, int64_t n) {
 }
 #endif
 
+template <class E, bool log, class T>
+void backward_columns(const T* g, const T* y, T* dx, int64_t n, int64_t apart, int64_t width) {
+  alignas(kBytes) float sums[kColumnsTogether] = {};
+  auto along = [width](auto&& f) {
+    int64_t i = 0;
+    for (; i + L <= width; i += L) f(i, std::integral_constant<int64_t, L>());
+    if (i < width) f(i, width - i);
+  };
+  for (int64_t r = 0; r < n; ++r)
+    along([&, g = g + r * apart, y = y + r * apart](int64_t i, auto m) {
+      const Floats v = E::load(g + i, m, Floats{});
+      store(sums + i, load(sums + i) + (log ? v : v * E::load(y + i, m, Floats{})));
+    });
+  for (int64_t r = 0; r < n; ++r)
+    along([&, at = r * apart](int64_t i, auto m) {
+      const Floats v = E::load(g + at + i, m, Floats{}), e = E::load(y + at + i, m, Floats{}), s = load(sums + i);
+      E::store(dx + at + i, log ? v - exp(e) * s : e * (v - s), m);
+    });
+}
+template <class E, class T = E::Type>
+void softmax_backward_columns(const void* g, const void* y, void* dx, int64_t n, int64_t apart, int64_t width,
+                              bool log) {
+  (log ? backward_columns<E, true, T> : backward_columns<E, false, T>)(
+      static_cast<const T*>(g), static_cast<const T*>(y), static_cast<T*>(dx), n, apart, width);
+}
+
 void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted) {
   for (int64_t i = 0; i < n; i += L) {
     const Floats v = load_part(x + i, n - i, Floats{}) - load_part(top + i, n - i, Floats{}), e = exp(v);
@@ -307,7 +333,8 @@ void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t
 }
 
 const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {
-    softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>}, exp_sum, exp_sum,
+    softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>},
+    {softmax_backward_columns<Single>, softmax_backward_columns<Half>, softmax_backward_columns<Brain>}, exp_sum, exp_sum,
     product, columns_exp});
 
 }  // namespace
