@@ -6,6 +6,7 @@
 #include "radix.h"
 #include "reduce.h"
 #include "scratch.h"
+#include "simd_casts.h"
 
 namespace flambeau {
 namespace {
@@ -43,6 +44,18 @@ K key(S v) {
   }
 }
 
+// Of floats side by side, the first of which is number `first`: without branches, for the vector unit.
+void fill_float_keys(Narrow* to, const float* from, int64_t n, int64_t first, bool descending) {
+  const uint32_t* s = reinterpret_cast<const uint32_t*>(from);
+  const uint32_t flip = descending ? ~0u : 0;
+  for (int64_t i = 0; i < n; ++i) {
+    uint32_t u = s[i], magnitude = u & 0x7fffffff;
+    u = magnitude == 0 ? 0 : u;
+    uint32_t k = u ^ (uint32_t(int32_t(u) >> 31) | 0x80000000);
+    k = magnitude > 0x7f800000 ? ~0u : k;
+    to[i].word = uint64_t(k ^ flip) << 32 | uint32_t(first + i);
+  }
+}
 template <class E, class S>
 void fill_keys(E* to, const char* base, int64_t stride, int64_t n, bool descending, uint64_t low) {
   if constexpr (std::is_same_v<E, Narrow> &&
@@ -55,20 +68,18 @@ void fill_keys(E* to, const char* base, int64_t stride, int64_t n, bool descendi
     }
     return;
   }
-  if constexpr (std::is_same_v<E, Narrow> && std::is_same_v<S, float>) {
-    if (stride == 4) {  // without branches, for the vector unit
-      const uint32_t* s = reinterpret_cast<const uint32_t*>(base);
-      const uint32_t flip = descending ? ~0u : 0;
-      for (int64_t i = 0; i < n; ++i) {
-        uint32_t u = s[i], magnitude = u & 0x7fffffff;
-        u = magnitude == 0 ? 0 : u;
-        uint32_t k = u ^ (uint32_t(int32_t(u) >> 31) | 0x80000000);
-        k = magnitude > 0x7f800000 ? ~0u : k;
-        to[i].word = uint64_t(k ^ flip) << 32 | uint32_t(i);
+  if constexpr (std::is_same_v<E, Narrow> && std::is_same_v<S, float>)
+    if (stride == 4) return fill_float_keys(to, reinterpret_cast<const float*>(base), n, 0, descending);
+  if constexpr (std::is_same_v<S, float16> || std::is_same_v<S, bfloat16>)
+    if (stride == 2) {
+      float some[kBlock];
+      for (int64_t i = 0; i < n; i += kBlock) {
+        const int64_t m = std::min(kBlock, n - i);
+        cast_run(some, reinterpret_cast<const S*>(base) + i, m);
+        fill_float_keys(to + i, some, m, i, descending);
       }
       return;
     }
-  }
   for (int64_t i = 0; i < n; ++i) {
     S v;
     std::memcpy(&v, base + i * stride, sizeof(S));

@@ -135,11 +135,11 @@ template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, 
       p, s, n, [](T a, T bound) { return max_nan(a, bound); }, [](T a, T bound) { return min_nan(a, bound); });
 }
 
-// long because: a table
 template <int64_t item> void zeros(char* const* p, const int64_t*, int64_t n, const Scalar*) {
   std::memset(p[0], 0, size_t(n * item));
 }
 
+// long because: a table
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       binary_n<[](auto a, auto b, auto alpha) { return a + alpha * b; }, 1, float, double>("add"),

@@ -334,8 +334,8 @@ void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t
 
 const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {
     softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>},
-    {softmax_backward_columns<Single>, softmax_backward_columns<Half>, softmax_backward_columns<Brain>}, exp_sum, exp_sum,
-    product, columns_exp});
+    {softmax_backward_columns<Single>, softmax_backward_columns<Half>, softmax_backward_columns<Brain>},
+    exp_sum, exp_sum, product, columns_exp});
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
