@@ -5,6 +5,7 @@
 
 #include "normal.h"
 #include "random.h"
+#include "simd_casts.h"
 
 namespace flambeau {
 namespace {
@@ -13,15 +14,16 @@ namespace {
 
 template <class T>
 void half_uniform(Generator& g, T* to, int64_t n, double from, double end) {
-  float low = float(from), width = float(end) - low;
+  const float low = float(from), width = float(end) - low, open = float(T(float(end)));
+  const float near = open - std::max(std::abs(open) * 0x1p-7f, 0x1p-14f);  // what is lower is not rounded to the end
   float buffer[512];
   for (int64_t k = 0; k < n; k += 512) {
     int64_t take = std::min<int64_t>(512, n - k);
     uniform24(g, buffer, take);
-    for (int64_t j = 0; j < take; ++j) {
-      T value = T(std::fma(buffer[j], width, low));
-      to[k + j] = float(value) == float(T(float(end))) ? T(low) : value;  // rounding must not reach the open end
-    }
+    for (int64_t j = 0; j < take; ++j) buffer[j] = std::fma(buffer[j], width, low);
+    cast_run(to + k, buffer, take);
+    for (int64_t j = 0; j < take; ++j)  // rounding must not reach the open end
+      if (buffer[j] > near && float(T(buffer[j])) == open) to[k + j] = T(low);
   }
 }
 
@@ -89,7 +91,7 @@ void half_normal(Generator& g, T* to, int64_t n, float mean, float std) {
   auto block = [&](T* at) {
     uniform24(g, x, 16);
     box_muller(x, 16, mean, std);
-    for (int j = 0; j < 16; ++j) at[j] = T(x[j]);
+    cast_run(at, x, 16);
   };
   for (int64_t k = 0; k + 16 <= n; k += 16) block(to + k);
   if (n % 16) block(to + n - 16);
