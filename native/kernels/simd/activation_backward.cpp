@@ -3,7 +3,7 @@
 
 namespace flambeau::FLAMBEAU_SIMD {
 
-template <class T> inline T gelu_erf_slope(T x) {
+template <class T> FLAMBEAU_INLINE T gelu_erf_slope(T x) {
   T half = T(0.5) * (T(1) + erf_quick(x * T(0.70710678118654752440)));
   return half + x * T(0.39894228040143267794) * exp_normal(T(-0.5) * x * x);
 }
@@ -14,7 +14,7 @@ template <class T> inline T gelu_tanh_slope(T x) {
 }
 template <class T> void gelu_backward_loop(char* const* p, const int64_t* stride, int64_t n, const Scalar* s) {
   if (s[0].i == 't') run2<T, T, T>(p, stride, n, [](T g, T x) { return g * gelu_tanh_slope(x); });
-  else run2<T, T, T>(p, stride, n, [](T g, T x) { return g * gelu_erf_slope(x); });
+  else run2<T, T, T>(p, stride, n, [](T g, T x) __attribute__((always_inline)) { return g * gelu_erf_slope(x); });
 }
 template <class T> inline T silu_slope(T x) {
   T s = sigmoid_(x);

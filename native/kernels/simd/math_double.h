@@ -33,7 +33,7 @@ FLAMBEAU_INLINE double erf_(double x) {
   double small = a * erf_small_poly(fma_(2 * c, c, -1.)), large = 1 - erfc_tail(b);
   return copysign_(a < 1 ? small : large, x);
 }
-inline double erf_quick(double x) { return erf_(x); }
+FLAMBEAU_INLINE double erf_quick(double x) { return erf_(x); }
 FLAMBEAU_INLINE double erfc_(double x) {
   double a = abs_(x), tail = erfc_tail(a > 28 ? 28. : a);
   return x < 0 ? 2 - tail : tail;
