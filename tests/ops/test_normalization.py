@@ -32,6 +32,51 @@ def test_layer_norm_gradient_of_many_rows(rows, width, dtype):
         assert flambeau.allclose(a.double(), e, rtol=near, atol=near * float(e.abs().max()))
 
 
+def batch_norm_in_training(x, w, b):
+    return F.batch_norm(x, None, None, w, b, training=True)
+
+
+def batch_norm_of_running(x, w, b):
+    mean, var = flambeau.linspace(-1, 1, len(w)), flambeau.linspace(0.5, 2, len(w))
+    return F.batch_norm(x, mean.to(w), var.to(w), w, b)
+
+
+def groups_of(x, w, b):
+    return F.group_norm(x, 1 if len(w) % 4 else 4, w, b)
+
+
+@pytest.mark.parametrize("norm", [batch_norm_in_training, batch_norm_of_running, groups_of])
+@pytest.mark.parametrize("dtype", [flambeau.float64, flambeau.float32, flambeau.bfloat16, flambeau.float16], ids=str)
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (1, 16, 9, 9), (3, 17, 12, 6), (5, 100, 8, 9), (2, 1100, 3, 3),
+                                   (70, 24, 1, 2)], ids=str)
+def test_norms_of_images_whose_channels_lie_last(norm, dtype, shape):
+    last = flambeau.channels_last
+    x, g = ((flambeau.randn(shape) * 2 + 1).to(dtype).contiguous(memory_format=last) for _ in range(2))
+    w, b = (flambeau.randn(shape[1]).to(dtype) for _ in range(2))
+    found, expected = [], []
+    for given, kept in (((x, w, b, g), found), (tuple(t.double().contiguous() for t in (x, w, b, g)), expected)):
+        inputs = [t.detach().requires_grad_() for t in given[:3]]
+        y = norm(*inputs)
+        kept += [y, *flambeau.autograd.grad(y, inputs, given[3])]
+    assert found[0].is_contiguous(memory_format=last)
+    near = {flambeau.float64: 1e-9, flambeau.float32: 1e-4}.get(dtype, 2e-2)
+    for f, e in zip(found, expected, strict=True):
+        assert flambeau.allclose(f.double(), e, rtol=near, atol=near * float(e.abs().max()))
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float64, flambeau.float32, flambeau.bfloat16, flambeau.float16], ids=str)
+@pytest.mark.parametrize("shape, dim", [((5, 7), 0), ((300, 40), 0), ((2, 33, 700), 1), ((9, 3, 4, 5), 2)], ids=str)
+@pytest.mark.parametrize("op", [flambeau.softmax, flambeau.log_softmax])
+def test_gradient_of_softmax_over_columns(op, shape, dim, dtype):
+    x, g = (flambeau.randn(shape).to(dtype) for _ in range(2))
+    grads = []
+    for of in (dtype, flambeau.float64):
+        v = x.to(of).requires_grad_()
+        grads.append(flambeau.autograd.grad(op(v, dim), v, g.to(of))[0])
+    near = {flambeau.float64: 1e-10, flambeau.float32: 1e-5}.get(dtype, 4e-2)
+    assert flambeau.allclose(grads[0].double(), grads[1], rtol=near, atol=near)
+
+
 @pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
 @pytest.mark.parametrize("dtype", [flambeau.float64, flambeau.float32, flambeau.bfloat16, flambeau.float16], ids=str)
 @pytest.mark.parametrize("rows, width", [(75, 100), (600, 33), (3, 4100)])

@@ -244,6 +244,44 @@ def test_prod_of_floats_leaves_their_range_on_the_way():
     assert x.prod().item() == pytest.approx(float(np.prod(x.double().numpy())), rel=1e-3)
 
 
+@pytest.mark.parametrize("n", [31, 32, 33, 63, 64, 65, 200, 4095, 4096, 4097, 9000])
+def test_prod_keeps_signs_zeros_infinities_and_small_numbers(n):
+    x = flambeau.rand(3, n, generator=flambeau.Generator().manual_seed(n)) * 0.02 + 0.99
+    x[:, ::3] *= -1
+    assert_close(x.prod(1), x.double().prod(1).float(), rtol=1e-4, atol=0)
+    x[0, n // 2], x[1, 0], x[2, -1] = 0, INF, NAN
+    assert x.prod(1)[0] == 0 and x.prod(1)[1].isinf() and x.prod(1)[2].isnan()
+    assert (x.prod(1)[1] < 0) == (x[1].sign().prod() < 0)
+    x[0, 1] = INF
+    assert x.prod(1)[0].isnan()
+    x = flambeau.ones(n)
+    x[0], x[n // 2] = 1e-40, 2.5  # no normal number
+    assert x.prod().item() == pytest.approx(2.5e-40, rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64, flambeau.bfloat16, flambeau.float16,
+                                   flambeau.int64, flambeau.uint8, flambeau.bool, flambeau.complex64], ids=str)
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 16, 17])
+def test_many_short_rows(length, dtype):
+    """Which are turned, and reduced as columns: each result is that of its row alone."""
+    x = (flambeau.rand(2, 531, length, generator=flambeau.Generator().manual_seed(length)) * 5 - 2).to(dtype)
+    ops = {"sum": {}, "prod": {}, "any": {}, "all": {}}
+    if not dtype.is_complex:
+        ops |= {"amax": {}, "amin": {}, "argmax": {}, "argmin": {}, "aminmax": {}}
+    if dtype.is_floating_point:
+        x[0, ::7, 0] = NAN
+        ops |= {"mean": {}, "var": {}, "std": {"correction": 0}, "nansum": {}, "logsumexp": {}, "norm": {}}
+    for given in (x, x.transpose(0, 1), x[:, 3:], x[..., :max(1, length - 1)]):
+        for name, options in ops.items():
+            whole = getattr(given, name)(dim=-1, **options)
+            for row in ((0, 0), (1, 5), (0, 256), (1, 300), (-1, -1)):
+                at = (row[0] % given.shape[0], row[1] % given.shape[1])
+                alone = getattr(given[at].clone(), name)(dim=0, **options)
+                for w, a in zip(*((v if isinstance(v, tuple) else (v,)) for v in (whole, alone)), strict=True):
+                    assert_close(w[at], a, rtol=1e-5 if dtype.itemsize > 2 else None,
+                                 atol=1e-5 if dtype.itemsize > 2 else None, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
 @pytest.mark.parametrize("shape", [(33, 17), (1000, 1), (7, 1030), (100, 1024), (5, 3, 70), (16, 3, 64, 31)])
 def test_sums_of_halves_along_each_dimension(shape, dtype):
