@@ -88,6 +88,8 @@ constexpr auto kAdd = [](auto a, auto b, float alpha) { return a + alpha * b; };
 constexpr auto kSub = [](auto a, auto b, float alpha) { return a - alpha * b; };
 constexpr auto kMul = [](auto a, auto b, float) { return a * b; };
 constexpr auto kSubFrom = [](auto a, auto b, float alpha) { return b - alpha * a; };
+constexpr auto kMaximum = [](auto a, auto b, float) { return (a > b) | (a != a) ? a : b; };  // NaN wins
+constexpr auto kMinimum = [](auto a, auto b, float) { return (a < b) | (a != a) ? a : b; };
 constexpr auto kSigmoidSlope = [](auto g, auto y, float) { return g * (1.f - y) * y; };
 constexpr auto kTanhSlope = [](auto g, auto y, float) { return g * (1.f - y * y); };
 constexpr auto kLogsigmoidSlope = [](float g, float x, float) { return g / (1.f + exp_normal(x)); };
@@ -103,7 +105,8 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
          from_loops<bfloat16, float16>("copysign", 2, {copysign_loop, copysign_loop})});
 #ifdef __F16C__
   r.add({of_float16<kAdd>("add"), of_float16<kSub>("sub"), of_float16<kMul>("mul"), of_float16<kMul>("_mul_conj"),
-         of_float16<kSubFrom>("rsub")});
+         of_float16<kSubFrom>("rsub"), from_loops<float16>("maximum", 2, {float16_loop<kMaximum>}),
+         from_loops<float16>("minimum", 2, {float16_loop<kMinimum>})});
 #endif
 });
 
