@@ -90,7 +90,7 @@ void scale_and_shift(const Tensor& image, Tensor& result, const Batch& s, const 
   if (s.spatial == 1)
     return each_rows(s.batch, s.channels, [&](int64_t row, int64_t count) {
       column_loops<T>(image.dtype).scale(row_at(image, row, s.channels), nullptr, scale, shift, count, s.channels,
-                                         const_cast<char*>(row_at(result, row, s.channels)));
+                                         row_at(result, row, s.channels));
     });
   const RowReader<T> in(image);
   const RowWriter<T> out(result);

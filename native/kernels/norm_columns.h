@@ -24,7 +24,7 @@ void each_piece(int64_t rows, int64_t pieces, F&& f) {
   });
 }
 // Rows of a tensor whose channels lie last.
-inline const char* row_at(const Tensor& t, int64_t row, int64_t channels) {
+inline char* row_at(const Tensor& t, int64_t row, int64_t channels) {
   return t.data + row * channels * t.itemsize();
 }
 // Mean and sum of squared distances from it of the columns of rows, of which more and more are seen.
@@ -111,7 +111,7 @@ void mix_rows(const Tensor& g, const Tensor& x, Tensor& out, int64_t first, int6
   each_rows(rows, channels, [&](int64_t row, int64_t count) {
     auto at = [&](const Tensor& t) { return row_at(t, first + row, channels); };
     column_loops<T>(x.dtype).mix(at(g), at(x), m.mean.data(), m.p.data(), m.q.data(), m.o.data(), count, channels,
-                                 const_cast<char*>(at(out)));
+                                 at(out));
   });
 }
 }  // namespace flambeau::norm

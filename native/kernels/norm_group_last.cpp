@@ -105,7 +105,7 @@ void group_norm_last(Call& c, const Groups& s, double eps) {
         const int64_t first = sample * s.spatial + row;
         column_loops<T>(x.dtype).scale(row_at(x, first, s.channels), stats.center.data(), stats.scale.data(),
                                        bias.data(), count, s.channels,
-                                       const_cast<char*>(row_at(out, first, s.channels)));
+                                       row_at(out, first, s.channels));
       });
     }
   });
