@@ -4,7 +4,8 @@
 #pragma once
 #include <cstdint>
 
-#include "../core/dtype.h"
+#include "../core/machine.h"
+#include "row_loops.h"
 
 namespace flambeau {
 
@@ -23,12 +24,17 @@ struct ColumnLoops {
   void (*mix)(const void* g, const void* x, const T* center, const T* p, const T* q, const T* o, int64_t rows,
               int64_t channels, void* dx);
 };
+struct AllColumnLoops {
+  ColumnLoops<float> narrow[3];  // by row_dtype
+  ColumnLoops<double> wide;
+};
+extern const AllColumnLoops* column_loop_levels[2];
 // Of numbers of this dtype (float32 and halves; float64), by the best instruction set the processor has.
 template <class T>
-const ColumnLoops<T>& column_loops(DType dtype);
-
-struct ColumnLoopsOfLevel {
-  ColumnLoopsOfLevel(int level, const ColumnLoops<float> (&narrow)[3], const ColumnLoops<double>& wide);
-};
+const ColumnLoops<T>& column_loops(DType dtype) {
+  static const AllColumnLoops& best = best_loops(column_loop_levels);
+  if constexpr (sizeof(T) == 8) return best.wide;
+  else return best.narrow[row_dtype(dtype)];
+}
 
 }  // namespace flambeau

@@ -226,7 +226,7 @@ bool pass_of_halves(const Geometry& g, DType dtype, void* x, void* w, Dims strid
   if (products && pointwise_pays<bfloat16>(g, which, strides))
     return pointwise_convolve(g, at(x), at(w), b, at(y), which), true;
   if (products && patches_pay(g, which, strides)) return convolve_patches(g, at(x), at(w), strides, b, at(y)), true;
-  // of such taps oneDNN leaves the gradient unwritten
+  // oneDNN leaves the gradient of such taps unwritten
   if (which == ConvResult::Weights && has_taps_in_padding_alone(g)) return false;
   return onednn_convolution(g, dtype, x, w, bias, y, which, last);
 }

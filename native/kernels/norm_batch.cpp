@@ -2,28 +2,10 @@
 // since computing them again would cost one more pass over memory, or by the running ones.
 #include "../core/stamp.h"
 #include "norm_columns.h"
-#include "row_loops.h"
 
 namespace flambeau {
 
-static ColumnLoops<float> narrow_loops[2][3];
-static ColumnLoops<double> wide_loops[2];
-ColumnLoopsOfLevel::ColumnLoopsOfLevel(int level, const ColumnLoops<float> (&narrow)[3],
-                                       const ColumnLoops<double>& wide) {
-  std::ranges::copy(narrow, narrow_loops[level]);
-  wide_loops[level] = wide;
-}
-static int best_level() { return cpu_level() > 0 && wide_loops[1].sums ? 1 : 0; }
-template <>
-const ColumnLoops<float>& column_loops(DType dtype) {
-  static const ColumnLoops<float>* best = narrow_loops[best_level()];
-  return best[row_dtype(dtype)];
-}
-template <>
-const ColumnLoops<double>& column_loops(DType) {
-  static const ColumnLoops<double>& best = wide_loops[best_level()];
-  return best;
-}
+const AllColumnLoops* column_loop_levels[2];
 
 }  // namespace flambeau
 

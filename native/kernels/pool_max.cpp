@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "../core/channels_last.h"
+#include "indices.h"
 #include "pool.h"
 #include "widened.h"
 
@@ -259,16 +260,13 @@ void infer_max_backward(Call& c) {
   else c.output(shape, g.dtype, g.device);
 }
 
-// A private copy of up to kOwn indices, since another thread may change them between the check and their use. False:
-// one lies outside of [0, size). With `channels`, which lie last: the places of that many numbers side by side. In one
-// go: copy_within (indices.h) made the gradient take a fifth longer.
-constexpr int64_t kOwn = 1024;
-template <bool last>
+constexpr int64_t kOwn = 1024;  // indices that are copied at a time
+// copy_within (indices.h) where channels lie last: the places of that many numbers side by side.
 bool own_places(const int64_t* __restrict at, int64_t count, int64_t size, int64_t channels, int64_t* __restrict own) {
   uint64_t signs = 0;
   for (int64_t k = 0; k < count; ++k) {
     const int64_t place = at[k];
-    own[k] = last ? int64_t(uint64_t(uint32_t(place)) * uint32_t(channels)) + k : place;
+    own[k] = int64_t(uint64_t(uint32_t(place)) * uint32_t(channels)) + k;
     signs |= uint64_t(place) | (uint64_t(size - 1) - uint64_t(place));
   }
   return !(signs >> 63);
@@ -298,7 +296,7 @@ bool scatter_range(const T* g, const int64_t* index, int64_t places, int64_t out
     const int64_t count = std::min(kOwn, places - i);
     const Span* span = spans ? spans + i / kOwn : nullptr;
     if (span && !span->meets(first, last)) continue;
-    if (!own_places<false>(index + i, count, out_places, 1, own)) return false;
+    if (!indices::copy_within(index + i, count, 1, out_places, own)) return false;
     if (!span || span->within(first, last)) {
       for (int64_t k = 0; k < count; ++k) plane[own[k]] += g[i + k];
     } else {
@@ -351,7 +349,7 @@ bool scatter_channels(const float* g, const int64_t* index, int64_t channels, in
   for (int64_t p = 0; p < places; ++p)
     for (int64_t k = 0; k < some; k += kOwn) {
       const int64_t from = p * channels + k, count = std::min(kOwn, some - k);
-      if (!own_places<true>(index + from, count, out_places, channels, own)) return false;
+      if (!own_places(index + from, count, out_places, channels, own)) return false;
       float* to = image + k;
       for (int64_t j = 0; j < count; ++j) to[own[j]] += g[from + j];
     }

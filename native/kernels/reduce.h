@@ -192,8 +192,8 @@ inline constexpr int64_t kShortRow = 16, kTurned = 256;
 template <class T>
 bool are_short_rows(const Plan& p, const Source<T>& s) {
   const int64_t n = p.length;
-  const bool pays = n <= 4 || (std::is_floating_point_v<T> && n < 8) || (n == 8 && sizeof(T) <= 4) ||
-                    (n < 8 && sizeof(T) <= 4) || (n == 16 && (sizeof(T) <= 2 || !s.direct));
+  const bool pays = n <= 4 || (n < 8 && std::is_floating_point_v<T>) || (n <= 8 && sizeof(T) <= 4) ||
+                    (n == 16 && (sizeof(T) <= 2 || !s.direct));
   return pays && n > 1 && p.nred == 1 && p.nkeep && p.red[0].in == s.item && p.keep[p.nkeep - 1].in == n * s.item &&
          p.keep[p.nkeep - 1].size >= kShortRow;
 }

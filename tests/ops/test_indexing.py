@@ -296,6 +296,20 @@ def test_few_places_of_many_halves(reduce, dtype):
         assert flambeau.equal(large.t().index_add(0, index[0], source.t()), added.t())
 
 
+@pytest.mark.parametrize("rows", [8, 4000])
+@pytest.mark.parametrize("at", [-1, 4000])
+def test_an_index_outside_leaves_halves_as_they_were(rows, at):
+    x, ones = flambeau.ones(rows, 3).half(), flambeau.ones(2, 3).half()
+    for call in (lambda: x.index_add_(0, flambeau.tensor([0, at]), ones),
+                 lambda: x.scatter_add_(0, flambeau.tensor([[0, 1, 2], [0, at, 1]]), ones),
+                 lambda: x.scatter_reduce_(0, flambeau.tensor([[0, 1, 2], [0, at, 1]]), ones * 3, "amax")):
+        with pytest.raises(RuntimeError, match=f"index {at} is outside"):
+            call()
+        assert (x == 1).all()
+    nothing = flambeau.empty(0, dtype=flambeau.int64)
+    assert flambeau.equal(x.index_add(0, nothing, ones[:0]), x)
+
+
 @pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16, flambeau.int16, flambeau.bool], ids=str)
 @pytest.mark.parametrize("width", [1, 5, 16, 33])
 def test_rows_of_other_types_are_added_in_order(width, dtype):

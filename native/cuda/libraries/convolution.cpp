@@ -64,12 +64,11 @@ class Convolution final : public LibraryCall {
   }
 
   void run(const LibrarySite& at) override {
-    check(l_, l_.set_stream(handle_, at.stream), at.op, "cudnnSetStream");
     static constexpr int64_t kIds[] = {1, 2, 3};
     void* const places[] = {at.pointer(0), at.pointer(1), at.pointer(2)};
     const Descriptor pack = packed(l_, op_, kIds, places, at.room());
     if (engines_.size() > 1 && !capturing(at.stream)) keep_fastest(at, pack);
-    execute(l_, handle_, op_, engines_.front(), pack);
+    run_engine(engines_.front(), at, pack);
   }
 
  private:
@@ -118,6 +117,10 @@ class Convolution final : public LibraryCall {
     operation.finish();
     return graph_of(l_, handle_, op_, {&operation, 1});
   }
+  void run_engine(const Engine& engine, const LibrarySite& at, const Descriptor& pack) const {
+    check(l_, l_.set_stream(handle_, at.stream), op_, "cudnnSetStream");  // the handle is that of all streams
+    execute(l_, handle_, op_, engine, pack);
+  }
   // Other threads get the interpreter lock while an engine is waited for: they run the first engine, on streams of
   // their own, as long as the thread that came first looks at the others.
   void keep_fastest(const LibrarySite& at, const Descriptor& pack) {
@@ -127,15 +130,11 @@ class Convolution final : public LibraryCall {
     size_t best = 0;
     float least = std::numeric_limits<float>::infinity();
     for (size_t k = 0; k < engines_.size(); ++k) {
-      const float took = clock.time([&] {
-        check(l_, l_.set_stream(handle_, at.stream), op_, "cudnnSetStream");
-        execute(l_, handle_, op_, engines_[k], pack);
-      });
+      const float took = clock.time([&] { run_engine(engines_[k], at, pack); });
       if (took < least) least = took, best = k;
     }
     std::swap(engines_[0], engines_[best]);
     engines_.erase(engines_.begin() + 1, engines_.end());
-    check(l_, l_.set_stream(handle_, at.stream), op_, "cudnnSetStream");
   }
 };
 

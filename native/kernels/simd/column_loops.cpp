@@ -38,14 +38,6 @@ template <class E> constexpr int kLanes = kBytes / sizeof(NumberOf<E>);
 template <class E>
 VectorOf<E> own(const NumberOf<E>* p, int64_t n) { return Computing<E>::Own::load(p, n, VectorOf<E>{}); }
 
-// f(i, n): the vector from i on, of which n numbers are the row's: all, known when this is compiled, but for the last.
-template <class E, class F>
-inline void along(int64_t width, F&& f) {
-  int64_t i = 0;
-  for (; i + kLanes<E> <= width; i += kLanes<E>) f(i, std::integral_constant<int64_t, kLanes<E>>());
-  if (i < width) f(i, width - i);
-}
-
 // Rows are read as they lie, some at a time, so that their sums, which stay in the first cache, are read and written
 // more seldom.
 constexpr int64_t kWide = 1024;
@@ -53,7 +45,7 @@ template <class E, size_t Many>
 using Sums = NumberOf<E>[Many][kWide];
 template <class E, int kRows, size_t Many, class Term>
 void add_rows(Sums<E, Many>& sums, int64_t width, int64_t channels, int64_t at, int64_t column, const Term& term) {
-  along<E>(width, [&](int64_t i, auto n) {
+  along<kLanes<E>>(width, [&](int64_t i, auto n) {
     VectorOf<E> v[Many];
     for (size_t k = 0; k < Many; ++k) v[k] = own<E>(sums[k] + i, kLanes<E>);
 #pragma GCC unroll 8
@@ -109,7 +101,7 @@ void products(const void* gradient, const void* from, const NumberOf<E>* center,
 template <class E, class Make>
 void each_row(int64_t rows, int64_t channels, const Make& make) {
   auto together = [&](int64_t r, auto count) {
-    along<E>(channels, [&](int64_t i, auto n) {
+    along<kLanes<E>>(channels, [&](int64_t i, auto n) {
       const auto done = make(i, n);
       for (int64_t k = 0; k < count; ++k) done((r + k) * channels + i);
     });
@@ -144,7 +136,8 @@ void mix(const void* gradient, const void* from, const NumberOf<E>* center, cons
 
 template <class E>
 constexpr ColumnLoops<NumberOf<E>> kLoops{sums<E>, squares<E>, products<E>, scale<E>, mix<E>};
-const ColumnLoopsOfLevel table(FLAMBEAU_LEVEL, {kLoops<Single>, kLoops<Half>, kLoops<Brain>}, kLoops<Double>);
+constexpr AllColumnLoops kAll{{kLoops<Single>, kLoops<Half>, kLoops<Brain>}, kLoops<Double>};
+const bool registered = [] { return column_loop_levels[FLAMBEAU_LEVEL] = &kAll, true; }();
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD

@@ -13,13 +13,6 @@
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
 
-// f(i, m): the vector from i on, of which m numbers are the row's.
-template <class F>
-inline void each_one(int64_t n, F&& f) {
-  int64_t i = 0;
-  for (; i + L <= n; i += L) f(i, L);
-  if (i < n) f(i, n - i);
-}
 // f(i, m, k) for the sum k: two at a time hide the latency of addition.
 template <class F>
 inline void each_two(int64_t n, F&& f) {
@@ -80,7 +73,7 @@ void backward_of(const T* g, const T* x, const float* w, int64_t n, double eps, 
                  float* db) {
   Along rows[kRows];
   for (int r = 0; r < kRows; ++r) rows[r] = look_along<E>(g + r * n, x + r * n, w, n, eps, centred);
-  each_one(n, [&](int64_t i, int64_t m) {
+  along(n, [&](int64_t i, int64_t m) {
     const Floats wi = load_part(w + i, m, Floats{});
     Floats dwi{}, dbi{};
     if (sums) dwi = load_part(dw + i, m, Floats{}), dbi = load_part(db + i, m, Floats{});

@@ -246,13 +246,6 @@ void softmax_backward(const void* g, const void* y, void* dx, int64_t rows, int6
 }
 
 #if defined(__AVX512F__)
-double power_of_two(double e) {
-  if (!(std::abs(e) < 1022)) return std::exp2(e);
-  const int64_t bits = (int64_t(e) + 1023) << 52;
-  double power;
-  std::memcpy(&power, &bits, sizeof bits);
-  return power;
-}
 // Fractions from 1 to 2 and exponents apart: neither leaves the range of floats, and nothing is widened.
 double product(const float* x, int64_t n) {
   constexpr int kTogether = 4;
@@ -271,8 +264,8 @@ double product(const float* x, int64_t n) {
   }
   for (int k = 0; i < n; i += L, ++k) multiply(k, load_part(x + i, n - i, Floats{} + 1));
   const Floats f = (fractions[0] * fractions[1]) * (fractions[2] * fractions[3]);
-  const Floats e = (exponents[0] + exponents[1]) + (exponents[2] + exponents[3]);
-  return fold_lanes(f, [](auto a, auto b) { return a * b; }) * power_of_two(add_lanes(e));
+  const double e = add_lanes((exponents[0] + exponents[1]) + (exponents[2] + exponents[3]));
+  return fold_lanes(f, [](auto a, auto b) { return a * b; }) * (std::abs(e) < 1022 ? power_of_two(e) : std::exp2(e));
 }
 #else
 // As doubles, in as many lanes as these products take to be ready.
@@ -301,18 +294,13 @@ double product(const float* x, int64_t n) {
 template <class E, bool log, class T>
 void backward_columns(const T* g, const T* y, T* dx, int64_t n, int64_t apart, int64_t width) {
   alignas(kBytes) float sums[kColumnsTogether] = {};
-  auto along = [width](auto&& f) {
-    int64_t i = 0;
-    for (; i + L <= width; i += L) f(i, std::integral_constant<int64_t, L>());
-    if (i < width) f(i, width - i);
-  };
   for (int64_t r = 0; r < n; ++r)
-    along([&, g = g + r * apart, y = y + r * apart](int64_t i, auto m) {
+    along(width, [&, g = g + r * apart, y = y + r * apart](int64_t i, auto m) {
       const Floats v = E::load(g + i, m, Floats{});
       store(sums + i, load(sums + i) + (log ? v : v * E::load(y + i, m, Floats{})));
     });
   for (int64_t r = 0; r < n; ++r)
-    along([&, at = r * apart](int64_t i, auto m) {
+    along(width, [&, at = r * apart](int64_t i, auto m) {
       const Floats v = E::load(g + at + i, m, Floats{}), e = E::load(y + at + i, m, Floats{}), s = load(sums + i);
       E::store(dx + at + i, log ? v - exp(e) * s : e * (v - s), m);
     });

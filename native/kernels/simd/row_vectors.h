@@ -51,6 +51,15 @@ inline void store_part(float* p, Floats v, int64_t n) {
 #endif
 }
 
+// f(i, n): the vector of so many lanes from i on, of which n numbers are the row's: all of them, which is known when
+// this is compiled, but for the last.
+template <int lanes = L, class F>
+inline void along(int64_t width, F&& f) {
+  int64_t i = 0;
+  for (; i + lanes <= width; i += lanes) f(i, std::integral_constant<int64_t, lanes>());
+  if (i < width) f(i, width - i);
+}
+
 // The two halves of a vector, without a detour through memory where the instruction set has words for it.
 template <class V>
 struct Halves {
