@@ -8,7 +8,7 @@ namespace flambeau {
 
 inline constexpr int64_t kDirectWork = 128 * 128 * 128;  // multiplications up to which packing A does not pay
 inline constexpr int64_t kDirectBytes = 96 << 10;        // B stays in the first two caches
-inline constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 768;
+inline constexpr int64_t kBlockK = 384, kBlockM = 144, kBlockN = 528;
 inline constexpr int64_t kLongSum = 2048, kFewSums = 64 * 64, kMostParts = 16;
 inline constexpr int64_t kInPlaceRows = 96;              // of A that are read where they lie by all columns of a strip
 inline constexpr int64_t kInPlaceColumns = 128;          // of C, for which packing A does not pay

@@ -64,7 +64,11 @@ enum class Lies { Packed, Padded, InPlace };
 template <class X, int MR, int NV>
 inline void fetch_sums(typename X::T* c, int64_t crs) {
 #pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i, c += crs) __builtin_prefetch(c, 1), __builtin_prefetch(c + NV * X::width - 1, 1);
+  for (int i = 0; i < MR; ++i, c += crs) {
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) __builtin_prefetch(c + j * X::width, 1);
+    __builtin_prefetch(c + NV * X::width - 1, 1);
+  }
 }
 
 template <class V, int MR, int NV>
@@ -119,8 +123,13 @@ void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const t
     const auto last = X::mask(cols - (NV - 1) * W);
     add(k, [&](int j) { return j + 1 < NV ? X::load(b + j * W) : X::load(b + j * W, last); });
   }
-  if (cols == NV * W && !e.bias_col && !e.bias_row) finish_whole<X>(acc, c, crs, e.alpha, e.beta);
-  else finish<X>(acc, c, crs, cols, e);
+  if (cols == NV * W && !e.bias_col && !e.bias_row) return finish_whole<X>(acc, c, crs, e.alpha, e.beta);
+  V sums[MR][NV];  // in memory, where `acc` would have to be from the beginning
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) sums[i][j] = acc[i][j];
+  finish<X>(sums, c, crs, cols, e);
 }
 
 template <class X>
