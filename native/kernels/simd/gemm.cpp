@@ -18,20 +18,22 @@ constexpr int kRows = 6, kWide = 2;
 constexpr int kPackedRows = 48, kMaskedRows = 16;
 constexpr int64_t kWholeBytes = 40 << 10;  // of a matrix B that the first cache holds as it lies, or nearly
 
-// What a tile of sums becomes in C, when there is no bias and no masked vector.
+// What a tile of sums becomes in C where all its vectors are whole: step by step, so that the sums stay in registers.
 template <class X, int MR, int NV>
-inline void finish_whole(typename X::V (&acc)[MR][NV], typename X::T* c, int64_t crs, typename X::T scale_sum,
-                         typename X::T scale_c) {
+inline void finish_whole(typename X::V (&acc)[MR][NV], typename X::T* c, int64_t crs, const Epilogue<typename X::T>& e) {
   constexpr int W = X::width;
-  const auto alpha = X::set(scale_sum), beta = X::set(scale_c);
-  const bool adds = scale_c != 0;
+  auto each = [&](auto&& step) {
 #pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i, c += crs)
+    for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) {
-      auto v = X::mul(acc[i][j], alpha);
-      X::store(c + j * W, adds ? X::fma(beta, X::load(c + j * W), v) : v);
-    }
+      for (int j = 0; j < NV; ++j) step(acc[i][j], i, j);
+  };
+  const auto alpha = X::set(e.alpha), beta = X::set(e.beta);
+  each([&](auto& v, int, int) { v = X::mul(v, alpha); });
+  if (e.beta != 0) each([&](auto& v, int i, int j) { v = X::fma(beta, X::load(c + i * crs + j * W), v); });
+  if (e.bias_col) each([&](auto& v, int, int j) { v = X::add(v, X::load(e.bias_col + j * W)); });
+  if (e.bias_row) each([&](auto& v, int i, int) { v = X::add(v, X::set(e.bias_row[i])); });
+  each([&](auto& v, int i, int j) { X::store(c + i * crs + j * W, v); });
 }
 
 template <class X, int MR, int NV>
@@ -123,7 +125,7 @@ void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const t
     const auto last = X::mask(cols - (NV - 1) * W);
     add(k, [&](int j) { return j + 1 < NV ? X::load(b + j * W) : X::load(b + j * W, last); });
   }
-  if (cols == NV * W && !e.bias_col && !e.bias_row) return finish_whole<X>(acc, c, crs, e.alpha, e.beta);
+  if (cols == NV * W) return finish_whole<X>(acc, c, crs, e);
   V sums[MR][NV];  // in memory, where `acc` would have to be from the beginning
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)
