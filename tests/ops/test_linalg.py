@@ -326,3 +326,19 @@ def test_linear_layers_of_some_hundred_rows(rows, k, n):
     expected = x.double().numpy() @ weight.double().numpy().T + bias.double().numpy()
     np.testing.assert_allclose(flambeau.nn.functional.linear(x, weight, bias).numpy(), expected, rtol=1e-5)
     np.testing.assert_allclose((x @ weight.t().contiguous()).numpy(), expected - bias.double().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64])
+@pytest.mark.parametrize(("m", "n", "k"), [(8, 48, 384), (144, 528, 385), (152, 96, 769), (97, 577, 1153),
+                                           (5, 1000, 400)])
+def test_large_products_are_exact_for_small_integers(m, n, k, dtype):
+    # around the sizes at which rows, columns and sums are cut; whole tiles add their bias in registers
+    generator = np.random.default_rng(m)
+    a, b, c = (generator.integers(-8, 9, shape) for shape in [(m, k), (k, n), (m, n)])
+    product, bias = a @ b, c[0]
+    as_tensor = [flambeau.tensor(x, dtype=dtype) for x in (a, b, c, bias)]
+    for x in (as_tensor[0], as_tensor[0].T.contiguous().T):
+        for y in (as_tensor[1], as_tensor[1].T.contiguous().T):
+            assert np.array_equal((x @ y).numpy(), product)
+            assert np.array_equal(flambeau.nn.functional.linear(x, y.T, as_tensor[3]).numpy(), product + bias)
+            assert np.array_equal(flambeau.addmm(as_tensor[2], x, y, beta=3, alpha=2).numpy(), 3 * c + 2 * product)

@@ -20,7 +20,8 @@ constexpr int64_t kWholeBytes = 40 << 10;  // of a matrix B that the first cache
 
 // What a tile of sums becomes in C where all its vectors are whole: step by step, so that the sums stay in registers.
 template <class X, int MR, int NV>
-inline void finish_whole(typename X::V (&acc)[MR][NV], typename X::T* c, int64_t crs, const Epilogue<typename X::T>& e) {
+inline void finish_whole(typename X::V (&acc)[MR][NV], typename X::T* c, int64_t crs,
+                         const Epilogue<typename X::T>& e) {
   constexpr int W = X::width;
   auto each = [&](auto&& step) {
 #pragma GCC unroll 8
