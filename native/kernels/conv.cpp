@@ -321,8 +321,7 @@ void cpu_convolution(Call& c) {
     LockRelease lock(work_of(p.g));
     if (y.dtype == DType::Float32) run_forward<float>(p, *x, *w, bias.get(), y.ptr<float>());
     else if (y.dtype == DType::Float64) run_forward<double>(p, *x, *w, bias.get(), y.ptr<double>());
-    else conv_integers(p.g, x->ptr<int64_t>(), w->ptr<int64_t>(), bias ? bias->ptr<int64_t>() : nullptr,
-        y.ptr<int64_t>(), p.transposed);
+    else run_forward<uint64_t>(p, *x, *w, bias.get(), y.ptr<uint64_t>());
   }
   trim_scratch();
   y.finish();

@@ -1,5 +1,5 @@
-// What the parts of a convolution share: its geometry, its passes (conv_passes.cpp), and the inner loops for float and
-// double, whose tables kernels/simd/conv.cpp fills.
+// What the parts of a convolution share: its geometry, its passes (conv_passes.cpp), and the inner loops for float,
+// double and uint64_t (whose wrapping is that of signed numbers), whose tables kernels/simd/conv.cpp fills.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -78,8 +78,6 @@ bool trimmed_backward_weight(const ConvGeometry& g, const T* x, const T* gy, T* 
 void channel_sums(const float* g, int64_t places, int64_t channels, float* to);
 template <class T>
 void conv_backward_bias(const T* gy, int64_t n, int64_t channels, int64_t places, T* gb);
-void conv_integers(const ConvGeometry& g, const int64_t* x, const int64_t* w, const int64_t* bias, int64_t* y,
-                   bool transposed);
 
 // A run of numbers of a tile that belong to one row of the result.
 struct Segment {
@@ -104,5 +102,6 @@ struct ConvKernels {
 };
 extern const ConvKernels<float>* conv_kernels_f32[2];
 extern const ConvKernels<double>* conv_kernels_f64[2];
+extern const ConvKernels<uint64_t>* conv_kernels_u64[2];
 
 }  // namespace flambeau

@@ -20,8 +20,8 @@ namespace {
 
 Three contiguous_steps(const Three& shape) { return {shape[1] * shape[2], shape[2], 1}; }
 
-// The definition, for what the tiles are not made for: integers (T is unsigned, whose wrapping is that of int64) and
-// dilation so wide that the padded image would dwarf the image itself. Adds to the wanted one of x, w and y.
+// The definition, for what the tiles are not made for: dilation so wide that the padded image would dwarf the image
+// itself. Adds to the wanted one of x, w and y.
 template <class T>
 void plain_loops(const Geometry& g, T* x, T* w, T* y, ConvResult which) {
   const int64_t kv = volume(g.kernel), iv = volume(g.in), ov = volume(g.out);
@@ -316,21 +316,19 @@ void conv_backward_bias(const T* gy, int64_t n, int64_t channels, int64_t places
   }
 }
 
-void conv_integers(const Geometry& g, const int64_t* x, const int64_t* w, const int64_t* bias, int64_t* y,
-                   bool transposed) {
-  auto u = [](const int64_t* p) { return reinterpret_cast<uint64_t*>(const_cast<int64_t*>(p)); };
-  fill_bias(y, bias, g.n, transposed ? g.ic : g.oc, volume(transposed ? g.in : g.out));
-  if (transposed) plain_loops(g, u(y), u(w), u(x), ConvResult::Input);
-  else plain_loops(g, u(x), u(w), u(y), ConvResult::Output);
-}
-
-#define FLAMBEAU_PASSES(T)                                                                   \
-  template void conv_forward<T>(const Geometry&, const T*, const T*, const T*, T*);          \
-  template void conv_backward_data<T>(const Geometry&, const T*, const T*, const T*, T*);    \
-  template void conv_backward_weight<T>(const Geometry&, const T*, const T*, T*);            \
-  template void conv_backward_bias<T>(const T*, int64_t, int64_t, int64_t, T*);
+#define FLAMBEAU_PASSES(T)                                                          \
+  template void conv_forward<T>(const Geometry&, const T*, const T*, const T*, T*); \
+  template void conv_backward_data<T>(const Geometry&, const T*, const T*, const T*, T*);
 FLAMBEAU_PASSES(float)
 FLAMBEAU_PASSES(double)
+FLAMBEAU_PASSES(uint64_t)
 #undef FLAMBEAU_PASSES
+
+#define FLAMBEAU_SUMS(T)                                                          \
+  template void conv_backward_weight<T>(const Geometry&, const T*, const T*, T*); \
+  template void conv_backward_bias<T>(const T*, int64_t, int64_t, int64_t, T*);
+FLAMBEAU_SUMS(float)
+FLAMBEAU_SUMS(double)
+#undef FLAMBEAU_SUMS
 
 }  // namespace flambeau

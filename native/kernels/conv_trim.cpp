@@ -113,10 +113,12 @@ bool trimmed_backward_weight(const ConvGeometry& given, const T* x, const T* gy,
 
 #define FLAMBEAU_TRIMMED(T)                                                                          \
   template bool trimmed_forward<T>(const ConvGeometry&, const T*, const T*, const T*, T*);           \
-  template bool trimmed_backward_data<T>(const ConvGeometry&, const T*, const T*, const T*, T*);     \
-  template bool trimmed_backward_weight<T>(const ConvGeometry&, const T*, const T*, T*);
+  template bool trimmed_backward_data<T>(const ConvGeometry&, const T*, const T*, const T*, T*);
 FLAMBEAU_TRIMMED(float)
 FLAMBEAU_TRIMMED(double)
+FLAMBEAU_TRIMMED(uint64_t)
 #undef FLAMBEAU_TRIMMED
+template bool trimmed_backward_weight<float>(const ConvGeometry&, const float*, const float*, float*);
+template bool trimmed_backward_weight<double>(const ConvGeometry&, const double*, const double*, double*);
 
 }  // namespace flambeau

@@ -13,6 +13,7 @@ namespace flambeau {
 
 const ConvKernels<float>* conv_kernels_f32[2];
 const ConvKernels<double>* conv_kernels_f64[2];
+const ConvKernels<uint64_t>* conv_kernels_u64[2];
 
 template <>
 const ConvKernels<float>& conv_kernels<float>() {
@@ -22,6 +23,11 @@ const ConvKernels<float>& conv_kernels<float>() {
 template <>
 const ConvKernels<double>& conv_kernels<double>() {
   static const auto& chosen = best_loops(conv_kernels_f64);
+  return chosen;
+}
+template <>
+const ConvKernels<uint64_t>& conv_kernels<uint64_t>() {
+  static const auto& chosen = best_loops(conv_kernels_u64);
   return chosen;
 }
 
@@ -257,6 +263,7 @@ void pack_filters(Correlation<T>& c, const T* w, int64_t group_step, int64_t row
   template void pack_filters<T>(Correlation<T>&, const T*, int64_t, int64_t, int64_t, const std::vector<int64_t>&);
 FLAMBEAU_CORRELATE(float)
 FLAMBEAU_CORRELATE(double)
+FLAMBEAU_CORRELATE(uint64_t)
 #undef FLAMBEAU_CORRELATE
 
 }  // namespace flambeau

@@ -135,6 +135,26 @@ def test_integers_and_complex():
     np.testing.assert_allclose(array(z), expected, atol=1e-12)
 
 
+def test_integers_are_those_of_doubles():
+    flambeau.manual_seed(0)
+    for case in ({}, {"stride": 2, "padding": 1}, {"dilation": 2, "padding": 3}, {"groups": 3}, {"stride": 3}):
+        groups = case.get("groups", 1)
+        for dtype in (flambeau.int64, flambeau.int32, flambeau.uint8):
+            x, b = flambeau.randint(0, 9, (2, 6, 11, 13)), flambeau.randint(0, 9, (9,))
+            w = flambeau.randint(0, 9, (9, 6 // groups, 3, 2))
+            exact = F.conv2d(x.double(), w.double(), b.double(), **case).long()
+            assert flambeau.equal(F.conv2d(x.to(dtype), w.to(dtype), b.to(dtype), **case), exact.to(dtype))
+            w = flambeau.randint(0, 9, (6, 9 // groups, 3, 2))
+            exact = F.conv_transpose2d(x.double(), w.double(), b.double(), **case).long()
+            assert flambeau.equal(F.conv_transpose2d(x.to(dtype), w.to(dtype), b.to(dtype), **case), exact.to(dtype))
+
+
+def test_integers_wrap():
+    large = flambeau.full((1, 1, 20), 2 ** 62 + 3)
+    y = F.conv1d(large, flambeau.full((1, 1, 5), 7))
+    assert y.unique().tolist() == [(5 * 7 * (2 ** 62 + 3) + 2 ** 63) % 2 ** 64 - 2 ** 63]
+
+
 def test_output_padding():
     y = F.conv_transpose2d(made(1, 2, 3, 3), made(2, 4, 3, 3), None, 2, 1, 1)
     assert tuple(y.shape) == (1, 4, 6, 6)

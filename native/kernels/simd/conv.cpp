@@ -155,6 +155,7 @@ constexpr ConvKernels<typename X::T> kKernels{X::rows, kWide * X::width, kWide, 
 const bool registered = [] {
   conv_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<F32>;
   conv_kernels_f64[FLAMBEAU_LEVEL] = &kKernels<F64>;
+  conv_kernels_u64[FLAMBEAU_LEVEL] = &kKernels<U64>;
   return true;
 }();
 

@@ -57,7 +57,7 @@ struct U64 {  // arithmetic that wraps: signed ones are the same
   using T = uint64_t;
   using V = __m512i;
   using M = __mmask8;
-  static constexpr int width = 8;
+  static constexpr int width = 8, rows = 8;
   static M mask(int n) { return F64::mask(n); }
   static V zero() { return _mm512_setzero_si512(); }
   static V set(uint64_t x) { return _mm512_set1_epi64(int64_t(x)); }
@@ -124,7 +124,7 @@ struct U64 {  // arithmetic that wraps: signed ones are the same
   using T = uint64_t;
   using V = __m256i;
   using M = __m256i;
-  static constexpr int width = 4;
+  static constexpr int width = 4, rows = 4;
   static M mask(int n) { return F64::mask(n); }
   static V zero() { return _mm256_setzero_si256(); }
   static V set(uint64_t x) { return _mm256_set1_epi64x(int64_t(x)); }
