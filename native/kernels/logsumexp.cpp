@@ -44,14 +44,8 @@ struct LogSumExp {
               [&](int64_t j, int k) { give<T>(top + j, Maximum<T>::join(take(top + j, k), take(rows[r] + j, k)), k); });
     std::fill(sum, sum + w, T(0));
     for (int r = 0; r < n; ++r) {
-      if constexpr (std::is_same_v<T, float>) {
-        float unused[kColumns];
-        row_loops().columns_exp(rows[r], top, sum, unused, w, false);
-      } else {
-        each<T>(w, [&](int64_t j, int k) {
-          give<T>(sum + j, take(sum + j, k) + exp_vector<T>(take(rows[r] + j, k) - take(top + j, k)), k);
-        });
-      }
+      T unused[kColumns];
+      columns_exp(rows[r], top, sum, unused, w, false);
     }
     for (int64_t j = 0; j < w; ++j) {
       if (!std::isinf(top[j])) merge(acc[j], {double(top[j]), double(sum[j])});

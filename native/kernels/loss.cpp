@@ -261,17 +261,6 @@ inline int64_t place(const Labelled& s, int64_t n, int64_t k, int64_t at) {
   return (n * s.classes + k) * s.spatial + at;
 }
 
-// Side by side: sum += e^(x - top), and e = that exponential.
-void add_exponentials(const float* x, const float* top, float* sum, float* e, int64_t n) {
-  row_loops().columns_exp(x, top, sum, e, n, false);
-}
-void add_exponentials(const double* x, const double* top, double* sum, double* e, int64_t n) {
-  each<double>(n, [&](int64_t j, int m) {
-    const Vector<double> v = exp_vector<double>(take(x + j, m) - take(top + j, m));
-    give<double>(sum + j, take(sum + j, m) + v, m);
-    give<double>(e + j, v, m);
-  });
-}
 // `weigh`: the sums of w (x - top) too. `kept`: where the exponentials stay, as the classes lie.
 template <class T>
 void measure(Tile<T>& tile, const RowReader<T>& in, const Labelled& s, int64_t n, int64_t at, int64_t count, const T* w,
@@ -289,7 +278,7 @@ void measure(Tile<T>& tile, const RowReader<T>& in, const Labelled& s, int64_t n
   std::fill_n(tile.weighted, count, T(0));
   for (int64_t k = 0; k < s.classes; ++k) {
     const T* x = in.at(place(s, n, k, at), count, line);
-    add_exponentials(x, tile.top, tile.sum, kept ? kept + place(s, n, k, at) : unused, count);
+    columns_exp(x, tile.top, tile.sum, kept ? kept + place(s, n, k, at) : unused, count, false);
     if (weigh)
       each<T>(count, [&](int64_t j, int m) {
         const Vector<T> v = take(x + j, m) - take(tile.top + j, m);

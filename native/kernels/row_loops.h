@@ -22,9 +22,13 @@ struct RowLoops {
   // sum of e^(x - top), also written to `out` unless null
   double (*exp_sum_of_floats)(const float* x, float* out, float top, int64_t n);
   double (*exp_sum_of_doubles)(const double* x, double* out, double top, int64_t n);
+  // The gradient of log_softmax in doubles, g - e^y sum: of a row with one sum, or of columns side by side with theirs.
+  void (*log_slope_of_row)(const double* g, const double* y, const double* sum, double* dx, int64_t n);
+  void (*log_slope_of_columns)(const double* g, const double* y, const double* sum, double* dx, int64_t n);
   double (*product)(const float* x, int64_t n);
   // side by side: sum += e^(x - top), and y = that exponential, or x - top
-  void (*columns_exp)(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted);
+  void (*columns_exp_of_floats)(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted);
+  void (*columns_exp_of_doubles)(const double* x, const double* top, double* sum, double* y, int64_t n, bool shifted);
 };
 const RowLoops& row_loops();  // of the best instruction set the processor has
 inline double exp_sum(const float* x, float* out, float top, int64_t n) {
@@ -32,6 +36,13 @@ inline double exp_sum(const float* x, float* out, float top, int64_t n) {
 }
 inline double exp_sum(const double* x, double* out, double top, int64_t n) {
   return row_loops().exp_sum_of_doubles(x, out, top, n);
+}
+
+inline void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted) {
+  row_loops().columns_exp_of_floats(x, top, sum, y, n, shifted);
+}
+inline void columns_exp(const double* x, const double* top, double* sum, double* y, int64_t n, bool shifted) {
+  row_loops().columns_exp_of_doubles(x, top, sum, y, n, shifted);
 }
 
 struct RowLoopsOfLevel {

@@ -58,15 +58,7 @@ void softmax_tile(T* x, int64_t n, int64_t w, T* top, T* sum) {
   std::fill(sum, sum + w, T(0));
   for (int64_t r = 0; r < n; ++r) {
     T* row = x + r * w;
-    if constexpr (std::is_same_v<T, float>) {
-      row_loops().columns_exp(row, top, sum, row, w, log);
-      continue;
-    }
-    each<T>(w, [&](int64_t j, int k) {
-      Vector<T> shifted = take(row + j, k) - take(top + j, k), e = exp_vector<T>(shifted);
-      give<T>(sum + j, take(sum + j, k) + e, k);
-      give<T>(row + j, log ? shifted : e, k);
-    });
+    columns_exp(row, top, sum, row, w, log);
   }
   for (int64_t j = 0; j < w; ++j) sum[j] = log ? T(std::log(double(sum[j]))) : T(1) / sum[j];
   for (int64_t r = 0; r < n; ++r) {
@@ -138,10 +130,11 @@ void cpu_softmax(Call& c) {
 
 template <class T, bool log>
 void backward_row(const T* g, const T* y, T* dx, int64_t n) {
-  if constexpr (std::is_same_v<T, float>) return row_loops().softmax_backward[0](g, y, dx, 1, n, log);
-  if constexpr (log) {
+  if constexpr (std::is_same_v<T, float>) {
+    row_loops().softmax_backward[0](g, y, dx, 1, n, log);
+  } else if constexpr (log) {
     const T sum = T(row_sum(g, n));
-    each<T>(n, [&](int64_t i, int k) { give<T>(dx + i, take(g + i, k) - exp_vector<T>(take(y + i, k)) * sum, k); });
+    row_loops().log_slope_of_row(g, y, &sum, dx, n);
   } else {
     const T dot = T(row_dot(g, y, n));
     each<T>(n, [&](int64_t i, int k) { give<T>(dx + i, take(y + i, k) * (take(g + i, k) - dot), k); });
@@ -169,6 +162,15 @@ void backward_rows(const RowReader<T>& grad, const RowReader<T>& result, const R
       backward_row<T, log>(grad.at(r * f.n, f.n, a.data()), result.at(r * f.n, f.n, b.data()), to, f.n);
       out.done(r * f.n, f.n, to);
     }
+  });
+}
+// Of elements side by side, each with the sum of its own row.
+template <class T, bool log>
+void slopes(const T* g, const T* y, const T* sum, T* dx, int64_t n) {
+  if constexpr (log && std::is_same_v<T, double>) return row_loops().log_slope_of_columns(g, y, sum, dx, n);
+  each<T>(n, [&](int64_t j, int k) {
+    Vector<T> v = take(g + j, k), e = take(y + j, k), s = take(sum + j, k);
+    give<T>(dx + j, log ? v - exp_vector<T>(e) * s : e * (v - s), k);
   });
 }
 // Rows whose elements lie apart are taken many at a time, element by element of all of them.
@@ -201,10 +203,7 @@ void backward_tiles(const RowReader<T>& grad, const RowReader<T>& result, const 
       for (int64_t r = 0; r < f.n; ++r) {
         const T *p = grad.at(first + r * f.inner, w, a.data()), *q = result.at(first + r * f.inner, w, b.data());
         T* to = out.at(first + r * f.inner, d.data());
-        each<T>(w, [&](int64_t j, int k) {
-          Vector<T> v = take(p + j, k), e = take(q + j, k), s = take(&sum[size_t(j)], k);
-          give<T>(to + j, log ? v - exp_vector<T>(e) * s : e * (v - s), k);
-        });
+        slopes<T, log>(p, q, sum.data(), to, w);
         out.done(first + r * f.inner, w, to);
       }
     }

@@ -92,22 +92,50 @@ double exp_sum(const float* x, float* out, float top, int64_t n) {
   return total;
 }
 
-double exp_sum(const double* x, double* out, double top, int64_t n) {
-  constexpr int kSums = 16, kPart = 256;
-  double sums[kSums] = {}, e[kPart];
+// e^x of many doubles, a part at a time: `x` writes a part to e, `f` takes their exponentials from there.
+constexpr int64_t kPart = 256;
+template <class X, class F>
+inline void with_exponentials(int64_t n, X&& x, F&& f) {
+  constexpr int64_t kTogether = 16;
+  double e[kPart];
   for (int64_t begin = 0; begin < n; begin += kPart) {
-    const int64_t m = n - begin < kPart ? n - begin : kPart, whole = (m + kSums - 1) / kSums * kSums;
-    for (int64_t k = 0; k < m; ++k) e[k] = x[begin + k] - top;
-    for (int64_t k = m; k < whole; ++k) e[k] = -inf<double>;
-    for (int64_t k = 0; k < whole; k += kSums)
-      for (int j = 0; j < kSums; ++j) e[k + j] = exp_(e[k + j]);
-    for (int64_t k = 0; k < whole; k += kSums)
-      for (int j = 0; j < kSums; ++j) sums[j] += e[k + j];
-    if (out) std::memcpy(out + begin, e, size_t(m) * sizeof(double));
+    const int64_t m = n - begin < kPart ? n - begin : kPart, whole = (m + kTogether - 1) / kTogether * kTogether;
+    x(begin, m, e);
+    for (int64_t k = m; k < whole; ++k) e[k] = 0;
+    for (int64_t k = 0; k < whole; k += kTogether)
+      for (int64_t j = 0; j < kTogether; ++j) e[k + j] = exp_(e[k + j]);
+    f(begin, m, e);
   }
+}
+
+double exp_sum(const double* x, double* out, double top, int64_t n) {
+  constexpr int kSums = 16;
+  double sums[kSums] = {};
+  with_exponentials(
+      n,
+      [&](int64_t i, int64_t m, double* e) {
+        for (int64_t k = 0; k < m; ++k) e[k] = x[i + k] - top;
+      },
+      [&](int64_t i, int64_t m, const double* e) {
+        int64_t k = 0;
+        for (; k + kSums <= m; k += kSums)
+          for (int j = 0; j < kSums; ++j) sums[j] += e[k + j];
+        for (int j = 0; k + j < m; ++j) sums[j] += e[k + j];
+        if (out) std::memcpy(out + i, e, size_t(m) * sizeof(double));
+      });
   for (int half = kSums / 2; half > 0; half /= 2)
     for (int k = 0; k < half; ++k) sums[k] += sums[k + half];
   return sums[0];
+}
+
+template <bool columns>
+void log_slope(const double* g, const double* y, const double* sum, double* dx, int64_t n) {
+  with_exponentials(
+      n, [&](int64_t i, int64_t m, double* e) { std::memcpy(e, y + i, size_t(m) * sizeof(double)); },
+      [&](int64_t i, int64_t m, double* e) {
+        for (int64_t k = 0; k < m; ++k) e[k] = g[i + k] - e[k] * sum[columns ? i + k : 0];
+        std::memcpy(dx + i, e, size_t(m) * sizeof(double));
+      });
 }
 
 void softmax_row(const float* x, float* y, int64_t n, bool log) {
@@ -320,10 +348,24 @@ void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t
   }
 }
 
+void columns_exp(const double* x, const double* top, double* sum, double* y, int64_t n, bool shifted) {
+  double v[kPart];
+  with_exponentials(
+      n,
+      [&](int64_t i, int64_t m, double* e) {
+        for (int64_t k = 0; k < m; ++k) e[k] = v[k] = x[i + k] - top[i + k];
+      },
+      [&](int64_t i, int64_t m, const double* e) {
+        for (int64_t k = 0; k < m; ++k) sum[i + k] += e[k];
+        std::memcpy(y + i, shifted ? v : e, size_t(m) * sizeof(double));
+      });
+}
+
 const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {
     softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>},
     {softmax_backward_columns<Single>, softmax_backward_columns<Half>, softmax_backward_columns<Brain>},
-    exp_sum, exp_sum, product, columns_exp});
+    exp_sum, exp_sum, log_slope<false>, log_slope<true>, product, columns_exp,
+    columns_exp});
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
