@@ -16,9 +16,9 @@ int cpu_level() {
                                : kBaseline;
   return level;
 }
-bool fetches_in_bursts() {
-  static const bool bursts = !__builtin_cpu_is("intel");
-  return bursts;
+bool is_intel() {
+  static const bool intel = __builtin_cpu_is("intel");
+  return intel;
 }
 void flush_denormals_here(bool on) {
   unsigned both = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
@@ -27,7 +27,7 @@ void flush_denormals_here(bool on) {
 void relax() { _mm_pause(); }
 #elif defined(__aarch64__)
 int cpu_level() { return kBaseline; }
-bool fetches_in_bursts() { return true; }
+bool is_intel() { return false; }
 void flush_denormals_here(bool on) {
   constexpr uint64_t kFlush = uint64_t(1) << 24;  // FZ of the control register
   uint64_t control;
@@ -38,7 +38,7 @@ void flush_denormals_here(bool on) {
 void relax() { __asm__ volatile("yield"); }
 #else
 int cpu_level() { return kBaseline; }
-bool fetches_in_bursts() { return true; }
+bool is_intel() { return false; }
 void flush_denormals_here(bool) {}
 void relax() {}
 #endif

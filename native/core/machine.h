@@ -10,9 +10,10 @@ template <class Loops>
 const Loops& best_loops(const Loops* const (&table)[2]) {
   return table[cpu_level()] ? *table[cpu_level()] : *table[0];
 }
+bool is_intel();
 // Whether many lines of memory may be asked for at once, ahead of their use. Intel's processors hold few such requests
 // and wait with the next ones: products of a batch took a quarter longer.
-bool fetches_in_bursts();
+inline bool fetches_in_bursts() { return !is_intel(); }
 // Numbers too small to be normal count as zero, in the calling thread.
 void flush_denormals_here(bool on);
 

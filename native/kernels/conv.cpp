@@ -8,6 +8,7 @@
 #include "correlate.h"
 #include "gemm.h"
 #include "widened.h"
+#include "winograd.h"
 
 namespace flambeau {
 namespace {
@@ -133,9 +134,11 @@ namespace {
 int64_t work_of(const Geometry& g) { return g.products() / 16; }
 
 // Half precision by oneDNN, where the processor multiplies such numbers; elsewhere float32 numbers are computed with.
+// So are they where minimal filtering, which float32 alone has, outweighs what the processor gains by halves.
 constexpr int64_t kHalfWork = 1 << 14;
-bool halves_pay(const Problem& p, DType dtype) {
-  return is_half(dtype) && work_of(p.g) > kHalfWork && multiplies_halves(dtype);
+bool halves_pay(const Problem& p, const Tensor& x, ConvResult which) {
+  if (!is_half(x.dtype) || work_of(p.g) <= kHalfWork || !multiplies_halves(x.dtype)) return false;
+  return multiplies_more_halves(x.dtype) || !of_channels_last(x) || !winograd_pays(p.g, which);
 }
 
 }  // namespace
@@ -234,7 +237,8 @@ bool pass_of_halves(const Geometry& g, DType dtype, void* x, void* w, Dims strid
 bool convolve_halves(const Call& c, const Problem& p) {
   Tensor &out = c.out(), &image = c.tensor(kInput);
   Tensor* b = c.optional_tensor(kBias);
-  if (!halves_pay(p, out.dtype) || (p.transposed && b)) return false;
+  const ConvResult which = p.transposed ? ConvResult::Input : ConvResult::Output;
+  if (!halves_pay(p, image, which) || (p.transposed && b)) return false;
   const ChannelsLast last{of_channels_last(image), has_channels_last(c.tensor(kWeight))};
   TensorRef x = last.images ? TensorRef::borrow(&image) : contiguous(image), w = dense_weights(c.tensor(kWeight)), bias;
   if (b) bias = contiguous(*b);
@@ -247,7 +251,9 @@ bool convolve_halves(const Call& c, const Problem& p) {
 
 // Of the gradients asked for, those of input and weight: which of them it has computed.
 int64_t gradients_of_halves(const Call& c, const Problem& p, int64_t mask) {
-  if (!(mask & 3) || !halves_pay(p, c.tensor(0).dtype)) return 0;
+  if (!halves_pay(p, c.tensor(1), p.transposed ? ConvResult::Output : ConvResult::Input)) mask &= ~1;
+  if (!halves_pay(p, c.tensor(1), ConvResult::Weights)) mask &= ~2;
+  if (!(mask & 3)) return 0;
   const bool images = of_channels_last(c.tensor(1));
   auto laid_out = [&](const Tensor& t) { return images ? with_channels_last(t) : contiguous(t); };
   TensorRef g = laid_out(c.tensor(0)), x = laid_out(c.tensor(1)), w = dense_weights(c.tensor(2));

@@ -58,6 +58,9 @@ void convolve_channels_last(const Call& c, const ConvProblem& p);
 void gradients_channels_last(const Call& c, const ConvProblem& p, int64_t mask);
 // Whether the processor multiplies numbers of this half-precision dtype, so that oneDNN need not widen them.
 bool multiplies_halves(DType dtype);
+// Whether it multiplies more of them at a time than of float32. Intel's vectors multiply as many bfloat16 numbers as
+// float32 ones; their matrix tiles, of which a virtual machine may know nothing, sixteen times as many.
+bool multiplies_more_halves(DType dtype);
 
 template <class T>
 void conv_forward(const ConvGeometry& g, const T* x, const T* w, const T* bias, T* y);

@@ -3,6 +3,7 @@
 
 #ifdef FLAMBEAU_ONEDNN
 #include "../core/channels_last.h"
+#include "../core/machine.h"
 #include "gemm.h"
 #include "onednn.h"
 
@@ -172,16 +173,24 @@ bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, co
   }
 }
 
+namespace {
+bool has(cpu_isa isa) { return (int(get_effective_cpu_isa()) & int(isa)) == int(isa); }
+}  // namespace
+
 bool multiplies_halves(DType dtype) {
-  auto has = [](cpu_isa isa) { return (int(get_effective_cpu_isa()) & int(isa)) == int(isa); };
   static const bool fast[] = {has(cpu_isa::avx512_core_bf16), has(cpu_isa::avx512_core_fp16)};
   return is_half(dtype) && fast[dtype == DType::Float16];
+}
+bool multiplies_more_halves(DType dtype) {
+  static const bool more = has(cpu_isa::avx512_core_amx) || !is_intel();
+  return multiplies_halves(dtype) && (more || dtype == DType::Float16);
 }
 
 }  // namespace flambeau
 #else
 namespace flambeau {
 bool multiplies_halves(DType) { return false; }
+bool multiplies_more_halves(DType) { return false; }
 bool onednn_convolution(const ConvGeometry&, DType, void*, void*, const void*, void*, ConvResult, ChannelsLast) {
   return false;
 }

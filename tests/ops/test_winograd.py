@@ -53,6 +53,22 @@ def test_errors_are_those_of_plain_sums(case):
     assert error <= 2 * (plain.view(exact.shape).double() - exact).square().mean().sqrt()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_halves_are_rounded_once(case, dtype):
+    x, w, b, pad = operands(case)
+    x, w, b = (t.to(dtype) for t in (x.to(memory_format=torch.channels_last), w / 16, b))
+    found = passes(lambda x, w, b: F.conv2d(x, w, b, padding=pad), x, w, b)
+    torch.manual_seed(9)
+    g = torch.randn(found[0].shape, dtype=torch.float64).to(dtype).double()
+    leaves = [t.double().requires_grad_() for t in (x, w, b)]
+    y = F.conv2d(*leaves, padding=pad)
+    assert found[0].dtype == dtype
+    for mine, other in zip(found, (y.detach(), *torch.autograd.grad(y, leaves, g)), strict=True):
+        error = (mine.double() - other).abs() - torch.finfo(dtype).eps * other.abs()  # twice what one rounding costs
+        assert error.max() <= torch.finfo(dtype).eps / 16 * other.abs().max()
+
+
 def test_whole_numbers_are_exact():
     torch.manual_seed(0)
     x, w = torch.randint(-8, 9, (2, 32, 15, 15)).float(), torch.randint(-8, 9, (40, 32, 3, 3)).float()
