@@ -19,8 +19,8 @@ ROOT = Path(flambeau.__file__).resolve().parent
 #: lowest first. A part uses its own modules and parts of lower layers; parts of one layer do not know each other.
 #: A part is a module or a package of `src/flambeau`, or a module of one that has its own place here.
 LAYERS = [
-    {"_C", "_processor", "version", "_libraries", "_places", "_ranks", "utils.hooks", "classes",
-     "futures", "package"},
+    {"_C", "_processor", "_libraries", "_places", "_ranks", "utils.hooks", "classes", "futures", "package"},
+    {"version"},
     {"_attention_ways", "_shown", "memory", "__config__"},
     {"ops", "random", "backends", "utils", "utils._pytree"},
     {"_transforms", "linalg", "fft", "special", "signal", "return_types"},

@@ -17,14 +17,17 @@ def in_packages(packages, pattern):
         yield from (str(file.locate()) for file in files if re.fullmatch(pattern, file.name))
 
 
-#: NVIDIA's libraries: name -> (the packages that bring it, names of its file with a version this is written for)
+#: NVIDIA's libraries: name -> (the packages that bring it, names of its file with a version this is written for); those
+#: of CUDA 13 first
 NVIDIA = {
-    "cublaslt": (("nvidia-cublas-cu12",), ("libcublasLt.so.12",)),
-    "cublas": (("nvidia-cublas-cu12",), ("libcublas.so.12",)),
-    "cudnn": (("nvidia-cudnn-cu12",), ("libcudnn.so.9",)),
-    "cufft": (("nvidia-cufft-cu12",), ("libcufft.so.11",)),
-    "cusolver": (("nvidia-cusolver-cu12",), ("libcusolver.so.11",)),
+    "cublaslt": (("nvidia-cublas", "nvidia-cublas-cu12"), ("libcublasLt.so.13", "libcublasLt.so.12")),
+    "cublas": (("nvidia-cublas", "nvidia-cublas-cu12"), ("libcublas.so.13", "libcublas.so.12")),
+    "cudnn": (("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"), ("libcudnn.so.9",)),
+    "cufft": (("nvidia-cufft", "nvidia-cufft-cu12"), ("libcufft.so.12", "libcufft.so.11")),
+    "cusolver": (("nvidia-cusolver", "nvidia-cusolver-cu12"), ("libcusolver.so.12", "libcusolver.so.11")),
 }
+#: the packages that bring NVRTC
+NVRTC_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 
 
 #: the packages that bring NCCL, the first of which there is

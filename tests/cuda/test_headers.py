@@ -29,9 +29,10 @@ constexpr bool alike<R (*)(P...), S (*)(Q...)> = [] {
   else return false;
 }();
 """
+CUSOLVER = "nvidia-cusolver nvidia-cusolver-cu12 nvidia-cublas nvidia-cublas-cu12"
 #: source file -> (packages, headers, namespace inside flambeau::cuda, {our name or number: theirs})
 SOURCES = {
-    "cublaslt.cpp": ("nvidia-cublas-cu12", ["cublasLt.h"], "", """
+    "cublaslt.cpp": ("nvidia-cublas nvidia-cublas-cu12", ["cublasLt.h"], "", """
         kNotSupported=CUBLAS_STATUS_NOT_SUPPORTED kLayoutBatch=CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT
         kLayoutStep=CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET kDescTransposeA=CUBLASLT_MATMUL_DESC_TRANSA
         kDescTransposeB=CUBLASLT_MATMUL_DESC_TRANSB kDescEpilogue=CUBLASLT_MATMUL_DESC_EPILOGUE
@@ -50,7 +51,7 @@ SOURCES = {
         sizeof(Heuristic)=sizeof(cublasLtMatmulHeuristicResult_t) sizeof(Algorithm)=sizeof(cublasLtMatmulAlgo_t)
         2=CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE 68=CUBLAS_COMPUTE_32F 77=CUBLAS_COMPUTE_32F_FAST_TF32
         70=CUBLAS_COMPUTE_64F 64=CUBLAS_COMPUTE_16F 72=CUBLAS_COMPUTE_32I"""),
-    "cudnn_graph.cpp": ("nvidia-cudnn-cu12", ["cudnn.h"], "cudnn", """
+    "cudnn_graph.cpp": ("nvidia-cudnn-cu13 nvidia-cudnn-cu12", ["cudnn.h"], "cudnn", """
         kPointwiseMode=CUDNN_BACKEND_POINTWISE_DESCRIPTOR kConvolution=CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR
         kEngine=CUDNN_BACKEND_ENGINE_DESCRIPTOR kConfig=CUDNN_BACKEND_ENGINECFG_DESCRIPTOR
         kHeuristics=CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR kPlan=CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR
@@ -94,7 +95,7 @@ SOURCES = {
         1601=CUDNN_ATTR_REDUCTION_COMP_TYPE 1610=CUDNN_ATTR_OPERATION_REDUCTION_XDESC
         1611=CUDNN_ATTR_OPERATION_REDUCTION_YDESC 1612=CUDNN_ATTR_OPERATION_REDUCTION_DESC
         2200=CUDNN_ATTR_OPERATION_RESHAPE_XDESC 2201=CUDNN_ATTR_OPERATION_RESHAPE_YDESC"""),
-    "convolution.cpp": ("nvidia-cudnn-cu12", ["cudnn.h"], "cudnn", """
+    "convolution.cpp": ("nvidia-cudnn-cu13 nvidia-cudnn-cu12", ["cudnn.h"], "cudnn", """
         100=CUDNN_ATTR_CONVOLUTION_COMP_TYPE 101=CUDNN_ATTR_CONVOLUTION_CONV_MODE
         102=CUDNN_ATTR_CONVOLUTION_DILATIONS 103=CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES
         104=CUDNN_ATTR_CONVOLUTION_POST_PADDINGS 105=CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS
@@ -110,32 +111,32 @@ SOURCES = {
         717=CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY 0=CUDNN_DATA_FLOAT 1=CUDNN_DATA_DOUBLE 2=CUDNN_DATA_HALF
         9=CUDNN_DATA_BFLOAT16 1=CUDNN_CROSS_CORRELATION 3000=CUDNN_STATUS_NOT_SUPPORTED
         4000=CUDNN_STATUS_INTERNAL_ERROR 1=CUDNN_BATCHNORM_SPATIAL"""),
-    "rnn.cpp": ("nvidia-cudnn-cu12", ["cudnn.h"], "cudnn", """
+    "rnn.cpp": ("nvidia-cudnn-cu13 nvidia-cudnn-cu12", ["cudnn.h"], "cudnn", """
         kRelu=CUDNN_RNN_RELU kTanh=CUDNN_RNN_TANH kLSTM=CUDNN_LSTM kGRU=CUDNN_GRU kStandard=CUDNN_RNN_ALGO_STANDARD
         kNoBias=CUDNN_RNN_NO_BIAS kTwoBiases=CUDNN_RNN_DOUBLE_BIAS kLinearInput=CUDNN_LINEAR_INPUT
         kPacked=CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED kInference=CUDNN_FWD_MODE_INFERENCE
         kTraining=CUDNN_FWD_MODE_TRAINING kAddGradients=CUDNN_WGRAD_MODE_ADD kDefaultMath=CUDNN_DEFAULT_MATH
         kTensorMath=CUDNN_TENSOR_OP_MATH kExactMath=CUDNN_FMA_MATH 0=CUDNN_UNIDIRECTIONAL 1=CUDNN_BIDIRECTIONAL"""),
-    "cufft.cpp": ("nvidia-cufft-cu12", ["cufft.h"], "", """
+    "cufft.cpp": ("nvidia-cufft nvidia-cufft-cu12", ["cufft.h"], "", """
         kReal=CUFFT_R2C kToReal=CUFFT_C2R kComplex=CUFFT_C2C kReal+kWide=CUFFT_D2Z kToReal+kWide=CUFFT_Z2D
         kComplex+kWide=CUFFT_Z2Z -1=CUFFT_FORWARD 1=CUFFT_INVERSE 2=CUFFT_ALLOC_FAILED 8=CUFFT_INVALID_SIZE
         16=CUFFT_NOT_SUPPORTED"""),
-    "cublas.cpp": ("nvidia-cublas-cu12", ["cublas_v2.h"], "", """
+    "cublas.cpp": ("nvidia-cublas nvidia-cublas-cu12", ["cublas_v2.h"], "", """
         0=CUBLAS_SIDE_LEFT 1=CUBLAS_SIDE_RIGHT 0=CUBLAS_FILL_MODE_LOWER 1=CUBLAS_FILL_MODE_UPPER 0=CUBLAS_OP_N
         0=CUBLAS_DIAG_NON_UNIT 1=CUBLAS_DIAG_UNIT"""),
-    "cublas_grouped.cpp": ("nvidia-cublas-cu12", ["cublas_v2.h"], "", """
+    "cublas_grouped.cpp": ("nvidia-cublas nvidia-cublas-cu12", ["cublas_v2.h"], "", """
         kNotSupported=CUBLAS_STATUS_NOT_SUPPORTED 68=CUBLAS_COMPUTE_32F 77=CUBLAS_COMPUTE_32F_FAST_TF32
         70=CUBLAS_COMPUTE_64F 0=CUBLAS_OP_N 1=CUBLAS_OP_T"""),
-    "cusolver.cpp": ("nvidia-cusolver-cu12 nvidia-cublas-cu12", ["cusolverDn.h", "cublas_v2.h"], "cusolver", """
+    "cusolver.cpp": (CUSOLVER, ["cusolverDn.h", "cublas_v2.h"], "cusolver", """
         0=CUSOLVER_EIG_MODE_NOVECTOR 1=CUSOLVER_EIG_MODE_VECTOR 1=CUSOLVER_STATUS_NOT_INITIALIZED
         2=CUSOLVER_STATUS_ALLOC_FAILED 3=CUSOLVER_STATUS_INVALID_VALUE 4=CUSOLVER_STATUS_ARCH_MISMATCH
         5=CUSOLVER_STATUS_MAPPING_ERROR 6=CUSOLVER_STATUS_EXECUTION_FAILED 7=CUSOLVER_STATUS_INTERNAL_ERROR
         8=CUSOLVER_STATUS_MATRIX_TYPE_NOT_SUPPORTED 9=CUSOLVER_STATUS_NOT_SUPPORTED 0=CUBLAS_FILL_MODE_LOWER
         1=CUBLAS_FILL_MODE_UPPER 0=CUBLAS_SIDE_LEFT 1=CUBLAS_SIDE_RIGHT 1=CUBLAS_OP_T 2=CUBLAS_OP_C"""),
-    "cusolver_batches.cpp": ("nvidia-cusolver-cu12 nvidia-cublas-cu12", ["cusolverDn.h", "cublas_v2.h"], "", """
+    "cusolver_batches.cpp": (CUSOLVER, ["cusolverDn.h", "cublas_v2.h"], "", """
         0=CUSOLVER_EIG_MODE_NOVECTOR 1=CUSOLVER_EIG_MODE_VECTOR 0=CUBLAS_FILL_MODE_LOWER
         1=CUBLAS_FILL_MODE_UPPER"""),
-    "cusolver_factors.cpp": ("nvidia-cusolver-cu12 nvidia-cublas-cu12", ["cusolverDn.h", "cublas_v2.h"], "", """
+    "cusolver_factors.cpp": (CUSOLVER, ["cusolverDn.h", "cublas_v2.h"], "", """
         0=CUSOLVER_EIG_MODE_NOVECTOR 1=CUSOLVER_EIG_MODE_VECTOR 4=CUDA_C_32F 5=CUDA_C_64F"""),
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flambeau._libraries import in_packages
+from flambeau._libraries import NVIDIA, in_packages
 
 from . import fake
 
@@ -54,8 +54,8 @@ def driver(folder):
 @pytest.mark.skipif(fake.COMPILER is None, reason="no C++ compiler")
 @pytest.mark.parametrize("arch", (900, *(pytest.param(a, marks=pytest.mark.exhaustive) for a in (800, 1000))))
 def test_cudnn_makes_plans(arch, tmp_path):
-    real = next(in_packages(["nvidia-cudnn-cu12"], r"libcudnn\.so\.9"), None)
-    lt = next(in_packages(["nvidia-cublas-cu12"], r"libcublasLt\.so\.12"), None)
+    real = next(in_packages(NVIDIA["cudnn"][0], r"libcudnn\.so\.9"), None)
+    lt = next(in_packages(NVIDIA["cublaslt"][0], r"libcublasLt\.so\.1[23]"), None)
     if real is None or lt is None:
         pytest.skip("needs the packages nvidia-cudnn-cu12 and nvidia-cublas-cu12")
     for path in fake.build_libraries().iterdir():

@@ -20,6 +20,8 @@ typedef enum cudaDataType_t {
   CUDA_R_16BF = 14, CUDA_C_16BF = 15
 } cudaDataType;
 typedef enum libraryPropertyType_t { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL } libraryPropertyType;
+typedef int cudaEmulationStrategy, cudaEmulationMantissaControl, cudaEmulationSpecialValuesSupport;
+typedef int cudaEmulationStrategy_t, cudaEmulationMantissaControl_t, cudaEmulationSpecialValuesSupport_t;
 #ifdef __cplusplus
 struct __half;
 struct __nv_bfloat16;

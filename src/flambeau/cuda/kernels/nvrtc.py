@@ -2,11 +2,10 @@
 
 import ctypes
 from functools import cache
+from pathlib import Path
 
-from ..._libraries import in_packages
+from ..._libraries import NVRTC_PACKAGES, in_packages
 
-#: the wheels that hold the library, newest first
-_WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
 _SONAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 
 
@@ -17,8 +16,11 @@ class NvrtcMissing(ImportError):
 @cache
 def library():
     """The loaded library, from NVIDIA's wheel or the system. Raises NvrtcMissing."""
-    for path in (*in_packages(_WHEELS, r"libnvrtc\.so\.\d+"), *_SONAMES):
+    for path in (*in_packages(NVRTC_PACKAGES, r"libnvrtc\.so\.\d+"), *_SONAMES):
         try:
+            if "/" in path:  # what it opens itself by name, and does not look for in its own folder
+                for beside in Path(path).parent.glob("libnvrtc-builtins.so.*"):
+                    ctypes.CDLL(str(beside))
             found = ctypes.CDLL(path)
         except OSError:
             continue
