@@ -90,7 +90,7 @@ def test_what_the_compiler_refuses_names_the_operator():
 
 
 def test_without_nvrtc_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(nvrtc, "_WHEELS", ())
+    monkeypatch.setattr(nvrtc, "NVRTC_PACKAGES", ())
     monkeypatch.setattr(nvrtc, "_SONAMES", ())
     nvrtc.library.cache_clear()
     with pytest.raises(ImportError, match="pip install nvidia-cuda-nvrtc-cu12"):

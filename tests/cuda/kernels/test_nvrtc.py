@@ -177,7 +177,7 @@ def _together(texts):
     for text, name in texts.items():
         before, _, kernel = text.rpartition(_KERNEL)
         groups.setdefault(before, []).append((kernel, name))
-    return [(before + "".join(_KERNEL + kernel.replace(" kernel(", f" kernel{k}(", 1)
+    return [(before + "".join(_KERNEL + re.sub(r" \w+_kernel\(", f" kernel{k}(", kernel, count=1)
                               for k, (kernel, _) in enumerate(kernels)), [name for _, name in kernels])
             for before, kernels in groups.items()]
 
@@ -220,7 +220,7 @@ NAMED = [*(("optim", f"{law} {dtype}") for law in range(5) for dtype in ("float3
 @pytest.mark.parametrize(("family", "key"), [n if n[1] in ("1 float32", "", CHAIN, SOFTMAX) else pytest.param(
     *n, marks=pytest.mark.exhaustive) for n in NAMED])
 def test_kernels_that_no_signature_names(family, key, arch):
-    text = FAMILIES[family](key)
+    _, text = FAMILIES[family](key)
     assert nvrtc.build(text, arch, family).startswith(b"\x7fELF")
     assert ".local" not in nvrtc.build(text, arch, family, ptx=True).decode()
 

@@ -9,7 +9,7 @@ before every sum the elements are computed again from memory, which is cheaper t
 from typing import NamedTuple
 
 from .launches import FILES
-from .pointwise import files_of, formula_of, names_of, text, type_of
+from .pointwise import files_of, formula_of, function_of, names_of, text, type_of
 
 _FOLDS = {"sum": "Sum", "mean": "Mean", "amax": "Max", "amin": "Min"}
 _PASSED = {"int": "int64_t", "float": "double", "complex": "complex128"}
@@ -143,7 +143,7 @@ class Group:
                 if c.kind == "R" and c.memory >= 0 and bool(c.extra) == per_row]
 
 
-_KERNEL = """extern "C" __global__ void __launch_bounds__(256) kernel(
+_KERNEL = """extern "C" __global__ void __launch_bounds__(256) {name}(
     {declarations}) {{
   typedef {index} Index;
 {body}}}
@@ -203,9 +203,10 @@ def _by_rows(group):
 
 
 def source(key):
-    """The text of a group's kernel."""
+    """(name, text) of a group's kernel; it is called by its operators, as many as 80 letters hold."""
     group = Group(key)
+    name = function_of("_".join(i.op for i in group.code if i.op)[:80])
     declarations, before = group.parameters()
     body = "".join(f"  {line}\n" for line in before) + (_by_rows if group.rows else _by_elements)(group)
-    kernel = _KERNEL.format(declarations=",\n    ".join(declarations), index=group.index, body=body)
-    return text(*group.files()) + kernel
+    kernel = _KERNEL.format(name=name, declarations=",\n    ".join(declarations), index=group.index, body=body)
+    return name, text(*group.files()) + kernel

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .compiling import compile
 from .plans import Fill, Launch, Number, Plan, Pointer, Scratch, Seed
-from .pointwise import text, type_of
+from .pointwise import function_of, text, type_of
 
 #: files that kernels of rows stand on
 FILES = ("prelude.cuh", "functions.cuh", "complex.cuh", "blocks.cuh")
@@ -46,17 +46,18 @@ def tensor(name, info, op, written=False):
     return Parameter(f"{const}{type_of(info.dtype, op)[0]}* {name}", Pointer(info.k))
 
 
-def launch(call, body, parameters, grid, threads, files=(), before=""):
+def launch(call, body, parameters, grid, threads, files=(), before="", name=None):
     """The launch of `body`, whose text must not depend on sizes: as parameters they let one image serve all shapes."""
+    function = function_of(name or call.name)
     declarations = ",\n    ".join(p.declaration for p in parameters)
     if any(isinstance(p.value, Seed) for p in parameters):
         body = f"  const Drawn from(given_);\n{body}"
-    source = (f'{text(*FILES, *files)}{before}extern "C" __global__ void __launch_bounds__({threads}) kernel(\n'
+    source = (f'{text(*FILES, *files)}{before}extern "C" __global__ void __launch_bounds__({threads}) {function}(\n'
               f"    {declarations}) {{\n{body}}}\n")
     grid = (grid,) if isinstance(grid, int) else tuple(grid)
     if grid[0] >= 2**31 or any(n >= 2**16 for n in grid[1:]):
         refuse(call, "for so many rows: a launch has up to 2**31 - 1 blocks")
-    return Launch(compile(source, call.arch, call.name), "kernel", (*grid, 1, 1)[:3], (threads, 1, 1), 0,
+    return Launch(compile(source, call.arch, call.name), function, (*grid, 1, 1)[:3], (threads, 1, 1), 0,
                   tuple(p.value for p in parameters))
 
 
@@ -175,7 +176,8 @@ class Build:
         sizes, to, strides = collapse(sizes, to, strides)
         n = math.prod(sizes)
         body = f"  out[offset_of<Index>(i_, to)] = cast<{kind}>(x[offset_of<Index>(i_, from)]);\n"
-        self.each(n, body, [out, x, layout("to", sizes, to), layout("from", sizes, strides)], index="int64_t")
+        self.each(n, body, [out, x, layout("to", sizes, to), layout("from", sizes, strides)], index="int64_t",
+                  name="copy")
 
     def move(self, out, x, kind):
         """The elements of a tensor into another of its shape and dtype, whatever their strides."""
@@ -203,16 +205,17 @@ class Build:
         self.each(n, f"  out[i_] = cast<{to}>(x[i_]);\n", [Parameter(f"{to}* out", out),
                                                          Parameter(f"const {source}* x", x)])
 
-    def each(self, n, body, parameters, index=None, files=(), threads=256, before=""):
+    def each(self, n, body, parameters, index=None, files=(), threads=256, before="", name=None):
         """A launch whose threads compute one element each; `body` knows it as i_."""
         if n == 0:
             return
         index = index or ("int32_t" if n < 2**30 else "int64_t")
         body = _EACH.format(index=index, threads=threads, body=body)
-        self.run(body, [number("int64_t", "n_", n), *parameters], blocks(n, threads), threads, files, before)
+        self.run(body, [number("int64_t", "n_", n), *parameters], blocks(n, threads), threads, files, before, name)
 
-    def run(self, body, parameters, grid, threads, files=(), before=""):
-        self.steps.append(launch(self.call, body, parameters, grid, threads, files, before))
+    def run(self, body, parameters, grid, threads, files=(), before="", name=None):
+        """A launch of `body`; profilers see it under the operator's name, or another."""
+        self.steps.append(launch(self.call, body, parameters, grid, threads, files, before, name))
 
     def plan(self):
         for out, x, sizes, to, strides, kind in self._after:

@@ -218,6 +218,11 @@ def files_of(op):
     return ("prelude.cuh", "functions.cuh", "complex.cuh", *special, "pointwise.cuh")
 
 
+def function_of(name):
+    """What the kernel of an operator is called, as profilers show it."""
+    return re.sub(r"\W", "_", name).strip("_") + "_kernel"
+
+
 def lower_pointwise(call):
     """The kernel of a pointwise call, whose signature `call` is:
 
@@ -228,6 +233,7 @@ def lower_pointwise(call):
     all addresses are multiples of 16 bytes. arch: "sm_90".
     Raises NotImplementedError where the operator or a dtype has no kernel.
     """
-    body, vector = kernel("pointwise", call)
+    function = function_of(call.name)
+    body, vector = kernel(function, call)
     image = compile(text(*files_of(call.name)) + body, call.arch, call.name)
-    return Pointwise(image, "pointwise", vector, THREADS)
+    return Pointwise(image, function, vector, THREADS)
