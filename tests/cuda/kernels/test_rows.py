@@ -128,6 +128,49 @@ def test_the_gradient_of_a_norm_s_input_alone(rows, centred):
     check_all(own("_layer_norm_backward", g, x, (33,), w, 1e-5, centred, False))
 
 
+def rows_and_back(n, dtype):
+    """Everything that goes through rows of n elements, there and back."""
+    x, w, b = (flambeau.randn(shape, dtype=dtype, requires_grad=True) for shape in ((3, n), (n,), (n,)))
+    labels, g = flambeau.tensor([0, n - 1, n // 2]), flambeau.randn(3, n, dtype=dtype)
+    F = flambeau.nn.functional
+    for y in (F.softmax(x, 1), F.log_softmax(x, 1), F.layer_norm(x, (n,), w, b), F.rms_norm(x, (n,), w)):
+        (y * g).sum().backward()
+    for smoothing in (0.0, 0.1):
+        F.cross_entropy(x, labels, label_smoothing=smoothing).backward()
+    if n % 4 == 0:
+        F.group_norm(x.view(3, 4, -1), 2, w[:4], b[:4]).sum().backward()
+
+
+@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16, flambeau.float64), ids=str)
+@pytest.mark.parametrize("n", (1, 31, 260, 1030, 4096, 8196, 20001, 40000))
+def test_rows_of_any_length(n, dtype):
+    """In registers or not, with one, two, four or eight elements read at once."""
+    with Capture({name for name in NAMES if any(part in name for part in ("softmax", "norm", "entropy"))}) as capture:
+        rows_and_back(n, dtype)
+    assert len({call[0] for call in capture.calls}) >= 8
+    check_all(capture.calls)
+
+
+@pytest.mark.parametrize("training", (True, False))
+@pytest.mark.parametrize("last", (True, False))
+@pytest.mark.parametrize("shape", ((5, 8), (6, 6, 4, 4), (70, 16, 7, 7), (3, 129, 5), (2, 40, 30, 40), (9, 24, 4, 4, 4)),
+                         ids=str)
+@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16), ids=str)
+def test_batch_norm_in_both_orders(dtype, shape, last, training):
+    """Channels last and in planes, in one block for each channel or several, statistics far from 0."""
+    x = flambeau.randn(shape) + 10
+    if last and len(shape) > 2:
+        x = x.movedim(1, -1).contiguous().movedim(-1, 1)
+    x, channels = x.to(dtype).requires_grad_(), shape[1]
+    weight, bias = (flambeau.randn(channels, requires_grad=True) for _ in range(2))
+    mean, var = flambeau.randn(channels), flambeau.rand(channels) + 1
+    with Capture({"native_batch_norm", "_batch_norm_backward"}) as capture:
+        y = flambeau.nn.functional.batch_norm(x, mean, var, weight, bias, training, 0.2)
+        (y * flambeau.randn(shape).to(dtype)).sum().backward()
+    assert len(capture.calls) == 2
+    check_all(capture.calls)
+
+
 @pytest.mark.parametrize("size", ((5, 4), (13, 30), (9, 11)), ids=str)
 @pytest.mark.parametrize("antialias", (False, True))
 @pytest.mark.parametrize("mode", ("bilinear", "bicubic", "lanczos"))

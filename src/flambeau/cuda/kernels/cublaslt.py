@@ -6,13 +6,13 @@ cuBLAS knows matrices by columns. A matrix of rows is its own transpose there, s
 from typing import NamedTuple
 
 from ...backends import _switches
+from .channels import channel_sums
 from .launches import Build, collapse, contiguous, numel, refuse, row_major, tensor
 from .libraries import on_the_way, present, run
 from .plans import Pointer
 from .products import (
     accumulated,
     batched,
-    channel_sums,
     conjugated,
     expanded,
     finish,
@@ -259,7 +259,8 @@ def _linear_backward(call):
         multiply(build, _transposed(g), data, _flat(build.output("c", to_w), to_w, n),
                  **({"bias": Pointer(to_b.k), "activation": "bias_gradient"} if summed else {}))
     if mask & 4 and not summed:
-        channel_sums(build, place, build.output("out", to_b), to_b, rows, n, 1, accumulated(build, grad))
+        channel_sums(build, place, build.output("out", to_b), to_b, rows, n, 1, accumulated(build, grad),
+                     grad.aligned or not contiguous(grad))
     return build.plan()
 
 

@@ -1,12 +1,14 @@
-"""Convolutions and batch normalisation by cuDNN: what it is told about the operands, and which go another way."""
+"""Convolutions by cuDNN: what it is told about the operands, and which go another way."""
 
 import math
 
 from ... import backends
 from ...backends import _switches
-from .launches import Build, Parameter, numel, row_major, sizes, tensor
-from .libraries import NULL, deterministic, present, run
-from .products import accumulated, channel_sums
+from .channels import channel_sums
+from .launches import Build, Parameter, numel, sizes
+from .layouts import Placed, channels_last
+from .libraries import deterministic, present, run
+from .products import accumulated
 
 _TYPES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
 _MOST = 2**31 - 1
@@ -16,42 +18,6 @@ def usable(call, *infos):
     """Whether cuDNN is there, allowed, and computes with these tensors."""
     return (present(call, "cudnn") and _switches.get("cudnn") and infos[0].dtype in _TYPES
             and all(x.dtype == infos[0].dtype and 0 < numel(x) <= _MOST for x in infos))
-
-
-def last_strides(shape):
-    """Strides of [batch, channels, …] where the channels lie last."""
-    moved = row_major((shape[0], *shape[2:], shape[1]))
-    return [moved[0], moved[-1], *moved[1:-1]]
-
-
-def _lies(info, strides):
-    return all(size == 1 or a == b for size, a, b in zip(info.shape, info.strides, strides, strict=True))
-
-
-def channels_last(info):
-    """Whether the channels lie last, and that is not the order of rows too."""
-    return _lies(info, last_strides(info.shape)) and not _lies(info, row_major(info.shape))
-
-
-class Placed:
-    """An operand in one of the two orders, in place or copied: its parameter, strides and alignment."""
-
-    def __init__(self, build, name, info, last, written=False):
-        self.info, self.strides = info, last_strides(info.shape) if last else row_major(info.shape)
-        own = _lies(info, self.strides)
-        self.alignment = _TYPES[info.dtype] if own and not info.aligned else 16
-        if own:
-            self.parameter = tensor(name, info, build.call.name, written)
-        else:
-            self.parameter = (build.output_as if written else build.input_as)(name, info, self.strides)
-
-    def described(self, name):
-        """The constants that describe it, with four dimensions at least."""
-        shape, strides = list(self.info.shape), list(self.strides)
-        if len(shape) == 3:
-            shape.insert(2, 1)
-            strides.insert(2, shape[3] * strides[2])
-        return {name: tuple(shape), f"{name}_strides": tuple(strides), f"{name}_alignment": self.alignment}
 
 
 # --- convolution ------------------------------------------------------------------------------------------------------
@@ -127,60 +93,9 @@ def _convolution_backward(call):
     if mask[2]:
         rows = (numel(grad) // grad.shape[1], grad.shape[1], 1) if last else \
             (grad.shape[0], grad.shape[1], math.prod(grad.shape[2:]))
-        channel_sums(build, g.parameter, build.output("out", to_b), to_b, *rows, accumulated(build, grad))
+        channel_sums(build, g.parameter, build.output("out", to_b), to_b, *rows, accumulated(build, grad),
+                     g.alignment == 16)
     return build.plan()
 
 
-# --- batch normalisation ----------------------------------------------------------------------------------------------
-
-def _statistics_fit(x, *tensors):
-    kept = "float64" if x.dtype == "float64" else "float32"
-    return all(t is not None and t.dtype == kept and len(t.shape) == 1 and _lies(t, [1]) for t in tensors)
-
-
-def _norm(build, x, last, operands, way, eps, momentum=0.0):
-    n, channels, inner = x.shape[0], x.shape[1], math.prod(x.shape[2:])
-    strides = (channels * inner, 1, channels * inner, channels) if last else (channels * inner, inner, inner, 1)
-    run(build, "cudnn.batch_norm", operands, way=way, dtype=x.dtype, sizes=(n, channels, 1, inner), strides=strides,
-        eps=float(eps), momentum=float(momentum))
-
-
-def _at(build, name, info):
-    return tensor(name, info, build.call.name)
-
-
-def _batch_norm(call):
-    x, weight, bias, mean, var, training, momentum, eps = call.args
-    out, saved_mean, saved_scale = call.results
-    if not training or not usable(call, x, out) or not _statistics_fit(x, weight, bias, saved_mean, saved_scale) \
-            or (mean is None) != (var is None) or (mean and not _statistics_fit(x, mean, var)):
-        return None
-    build, last = Build(call), channels_last(x)
-    given, made = Placed(build, "x", x, last), Placed(build, "out", out, last, True)
-    running = [_at(build, "running", r) if r else NULL for r in (mean, var)]
-    _norm(build, x, last, [given.parameter, _at(build, "weight", weight), _at(build, "bias", bias), *running,
-                           made.parameter, _at(build, "mean", saved_mean), _at(build, "scale", saved_scale)], "train",
-          eps, momentum)
-    return build.plan()
-
-
-def _batch_norm_backward(call):
-    grad, x, weight, _, _, saved_mean, saved_scale, training, eps = call.args
-    to_x, to_weight, to_bias = call.results
-    if not training or not usable(call, grad, x) \
-            or not _statistics_fit(x, weight, saved_mean, saved_scale, to_weight, to_bias) \
-            or not numel(saved_mean) or not numel(to_weight):
-        return None
-    build, last = Build(call), channels_last(x)
-    g, data, made = (Placed(build, "grad", grad, last), Placed(build, "x", x, last),
-                     Placed(build, "to_x", to_x, last, True))
-    _norm(build, x, last, [g.parameter, data.parameter, *(_at(build, "given", t) for t in (
-        weight, saved_mean, saved_scale)), made.parameter, _at(build, "to", to_weight), _at(build, "to", to_bias)],
-        "backward", eps)
-    return build.plan()
-
-
-RULES = {
-    "convolution": _convolution, "convolution_backward": _convolution_backward, "native_batch_norm": _batch_norm,
-    "_batch_norm_backward": _batch_norm_backward,
-}
+RULES = {"convolution": _convolution, "convolution_backward": _convolution_backward}

@@ -139,11 +139,3 @@ template <class A, bool SMALL, class T> INLINE A weight_sum(const T* small, cons
   }
   return combine_block(SumOf<A>(), sum, room);
 }
-// The sum over [batch, channels, inner] for one channel, by one block.
-template <class A, class T> INLINE A channel_sum(const T* x, int64_t batch, int64_t channels, int64_t inner, int64_t c) {
-  __shared__ A room[32];
-  A sum = A(0);
-  for (int64_t e = threadIdx.x; e < batch * inner; e += blockDim.x)
-    sum = sum + cast<A>(x[(e / inner * channels + c) * inner + e % inner]);
-  return combine_block(SumOf<A>(), sum, room);
-}

@@ -8,6 +8,7 @@ import math
 import struct
 from typing import NamedTuple
 
+from .channels import channel_sums
 from .launches import Build, Parameter, blocks, flag, layout, numel, scalar, sizes, tensor
 from .plans import Number
 from .pointwise import formula_of
@@ -308,13 +309,6 @@ def _matrix_product(build, a, b, out, m, depth, columns, sa, sb, wide, kind):
 
 def _renamed(name, parameter):
     return Parameter(f"{parameter.declaration.rpartition(' ')[0]} {name}", parameter.value)
-
-
-def channel_sums(build, grad, out, info, batch, channels, inner, wide):
-    """A bias's gradient: the sums of each channel's elements."""
-    build.run(f"  const {wide} sum = channel_sum<{wide}>(grad, batch, channels, inner, blockIdx.x);\n"
-              f"  if (threadIdx.x == 0) out[blockIdx.x] = cast<{build.type(info)}>(sum);\n",
-              [_renamed("grad", grad), out, *sizes(batch=batch, channels=channels, inner=inner)], channels, 256, _FILES)
 
 
 # --- convolution ------------------------------------------------------------------------------------------------------

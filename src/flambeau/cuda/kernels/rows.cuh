@@ -27,101 +27,255 @@ template <class Index, bool COLUMNS> struct Row {
   }
 };
 
-template <class A, bool LOG, bool COLUMNS, class T, class O, class Index>
-INLINE void softmax(const T* x, O* out, Index rows, Index n, Index inner) {
+// A row of n elements read V at once by all threads of a block. Where K is not 0, no thread has more than K such packs,
+// and they stay in registers: f(k, i) is called for pack k, which begins at element i.
+template <int V, int K, class Index, class F> INLINE void each_pack(Index n, const F& f) {
+  if constexpr (K > 0) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const Index i = (Index(k) * blockDim.x + threadIdx.x) * V;
+      if (i < n) f(k, i);
+    }
+  } else {
+    for (Index i = Index(threadIdx.x) * V; i < n; i += Index(blockDim.x) * V) f(0, i);
+  }
+}
+template <class T, int V, int K> struct Kept {
+  Pack<T, V> pack[K > 0 ? K : 1];
+  // Pack k, which is read where it was not kept.
+  template <class Index> INLINE Pack<T, V> get(const T* row, int k, Index i) const {
+    if constexpr (K > 0) return pack[k];
+    else return load<V>(row + i);
+  }
+};
+// A pack joins a maximum and the sum of exponentials below it, which is scaled once for all of the pack.
+template <class A, class T, int V> INLINE void add_exponentials(Scaled<A>& acc, const Pack<T, V>& x) {
+  A top = acc.top;
+#pragma unroll
+  for (int j = 0; j < V; ++j) top = larger(top, cast<A>(x.v[j]));
+  if (is_infinite(top)) {
+    acc = {top, A(1)};
+    return;
+  }
+  A sum = acc.sum * exp(acc.top - top);
+#pragma unroll
+  for (int j = 0; j < V; ++j) sum += exp(cast<A>(x.v[j]) - top);
+  acc = {top, sum};
+}
+
+template <class A, bool LOG, int V, int K, class T, class O, class Index>
+INLINE void softmax_row(const T* x, O* out, Index n) {
   typedef Lanes<LogSumExp<T, A>> Op;
   __shared__ typename Op::Acc room[32];
-  const Row<Index, COLUMNS> row(rows, n, inner);
+  x += Index(blockIdx.x) * n, out += Index(blockIdx.x) * n;
+  Kept<T, V, K> kept;
+  const Op op;
+  typename Op::Acc acc = op.init();
+  each_pack<V, K>(n, [&](int k, Index i) {
+    kept.pack[k] = load<V>(x + i);
+    add_exponentials(acc, kept.pack[k]);
+  });
+  acc = combine_block(op, acc, room);
+  const A lost = acc.top == -infinity<A>() ? not_a_number<A>() : A(0);  // nothing to share
+  const A scale = LOG ? log(acc.sum) : A(1) / acc.sum;
+  each_pack<V, K>(n, [&](int k, Index i) {
+    const Pack<T, V> own = kept.get(x, k, i);
+    Pack<O, V> to;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const A d = cast<A>(own.v[j]) - acc.top + lost;
+      to.v[j] = cast<O>(LOG ? d - scale : exp(d) * scale);
+    }
+    store<V>(out + i, to);
+  });
+}
+template <class A, bool LOG, class T, class O, class Index>
+INLINE void softmax_column(const T* x, O* out, Index rows, Index n, Index inner) {
+  typedef LogSumExp<T, A> Op;
+  const Row<Index, true> row(rows, n, inner);
   if (!row.exists) return;
   const Op op;
   typename Op::Acc acc = op.init();
-  for (Index i = row.first; i < n; i += row.stride) acc = op.add(acc, x[row.at + i * row.step], i);
-  acc = row.join(op, acc, room);
-  const A lost = acc.top == -infinity<A>() ? not_a_number<A>() : A(0);  // nothing to share
+  for (Index i = 0; i < n; ++i) acc = op.add(acc, x[row.at + i * row.step], i);
+  const A lost = acc.top == -infinity<A>() ? not_a_number<A>() : A(0);
   const A scale = LOG ? log(acc.sum) : A(1) / acc.sum;
-  for (Index i = row.first; i < n; i += row.stride) {
+  for (Index i = 0; i < n; ++i) {
     const A d = cast<A>(x[row.at + i * row.step]) - acc.top + lost;
     out[row.at + i * row.step] = cast<O>(LOG ? d - scale : exp(d) * scale);
   }
 }
-template <class A, bool LOG, bool COLUMNS, class T, class O, class Index>
-INLINE void softmax_backward(const T* grad, const T* y, O* out, Index rows, Index n, Index inner) {
-  typedef SumOf<A> Op;
+template <bool LOG, class A> INLINE A softmax_slope(A g, A y, A sum) {
+  return LOG ? g - exp(y) * sum : (g - sum) * y;
+}
+template <class A, bool LOG, int V, int K, class T, class O, class Index>
+INLINE void softmax_backward_row(const T* grad, const T* y, O* out, Index n) {
   __shared__ A room[32];
-  const Row<Index, COLUMNS> row(rows, n, inner);
+  const Index at = Index(blockIdx.x) * n;
+  grad += at, y += at, out += at;
+  Kept<T, V, K> grads, values;
+  A sum = A(0);
+  each_pack<V, K>(n, [&](int k, Index i) {
+    grads.pack[k] = load<V>(grad + i), values.pack[k] = load<V>(y + i);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const A g = cast<A>(grads.pack[k].v[j]);
+      sum += LOG ? g : g * cast<A>(values.pack[k].v[j]);
+    }
+  });
+  sum = combine_block(SumOf<A>(), sum, room);
+  each_pack<V, K>(n, [&](int k, Index i) {
+    const Pack<T, V> g = grads.get(grad, k, i), v = values.get(y, k, i);
+    Pack<O, V> to;
+#pragma unroll
+    for (int j = 0; j < V; ++j) to.v[j] = cast<O>(softmax_slope<LOG>(cast<A>(g.v[j]), cast<A>(v.v[j]), sum));
+    store<V>(out + i, to);
+  });
+}
+template <class A, bool LOG, class T, class O, class Index>
+INLINE void softmax_backward_column(const T* grad, const T* y, O* out, Index rows, Index n, Index inner) {
+  const Row<Index, true> row(rows, n, inner);
   if (!row.exists) return;
   A sum = A(0);
-  for (Index i = row.first; i < n; i += row.stride) {
+  for (Index i = 0; i < n; ++i) {
     const Index k = row.at + i * row.step;
     sum += LOG ? cast<A>(grad[k]) : cast<A>(grad[k]) * cast<A>(y[k]);
   }
-  sum = row.join(Op(), sum, room);
-  for (Index i = row.first; i < n; i += row.stride) {
+  for (Index i = 0; i < n; ++i) {
     const Index k = row.at + i * row.step;
-    const A g = cast<A>(grad[k]), v = cast<A>(y[k]);
-    out[k] = cast<O>(LOG ? g - exp(v) * sum : (g - sum) * v);
+    out[k] = cast<O>(softmax_slope<LOG>(cast<A>(grad[k]), cast<A>(y[k]), sum));
   }
 }
 
-// --- layer, rms and group norm: rows of n elements; weight and bias belong to element i / inner % weights
-
-// A row's mean (0 where nothing is CENTRED) and 1 / deviation, by all threads of its block.
+// --- layer, rms and group norm: rows of n elements; weight and bias belong to element i / inner % weights. PLAIN: a row
+// has all weights, one for each element; otherwise those of a pack are one.
+template <class W, int V, bool PLAIN> struct Weights {
+  const W* data;
+  INLINE Pack<W, V> of(int64_t i, int64_t from, int64_t inner, int64_t weights) const {
+    if constexpr (PLAIN) {
+      return load<V>(data + i);
+    } else {
+      Pack<W, V> all;
+      const W one = data[(from + i / inner) % weights];
+#pragma unroll
+      for (int j = 0; j < V; ++j) all.v[j] = one;
+      return all;
+    }
+  }
+};
+// A row's mean (0 where nothing is CENTRED) and 1 / deviation, by all threads of its block, which keep what they read.
 template <class A> struct Moments {
   A mean, scale;
 };
-template <class A, bool CENTRED, class T, class Index>
-INLINE Moments<A> row_moments(const T* row, Index n, double eps) {
-  if constexpr (CENTRED) {
+template <class A, bool CENTRED, int V, int K, class T, class Index>
+INLINE Moments<A> row_moments(const T* row, Kept<T, V, K>& kept, Index n, double eps) {
+  if constexpr (CENTRED && K == 0) {
     typedef Lanes<Variance<T, A>> Op;
     __shared__ typename Op::Acc room[32];
     const Op op{};
     typename Op::Acc acc = op.init();
-    for (Index i = threadIdx.x; i < n; i += blockDim.x) acc = op.add(acc, row[i], i);
+    each_pack<V, K>(n, [&](int, Index i) {
+      const Pack<T, V> own = load<V>(row + i);
+#pragma unroll
+      for (int j = 0; j < V; ++j) acc = op.add(acc, own.v[j], i);
+    });
     acc = combine_block(op, acc, room);
     return {acc.mean, rsqrt(acc.squares / A(n) + A(eps))};
   } else {
-    __shared__ A squares[32];
-    A sum = A(0);
-    for (Index i = threadIdx.x; i < n; i += blockDim.x) {
-      const A v = cast<A>(row[i]);
-      sum += v * v;
+    __shared__ A room[32];
+    A sum = A(0), squares = A(0);
+    each_pack<V, K>(n, [&](int k, Index i) {
+      kept.pack[k] = load<V>(row + i);
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        const A v = cast<A>(kept.pack[k].v[j]);
+        if constexpr (CENTRED) sum += v;
+        else squares += v * v;
+      }
+    });
+    if constexpr (CENTRED) {
+      sum = combine_block(SumOf<A>(), sum, room) / A(n);
+      each_pack<V, K>(n, [&](int k, Index) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          const A d = cast<A>(kept.pack[k].v[j]) - sum;
+          squares += d * d;
+        }
+      });
     }
-    return {A(0), rsqrt(combine_block(SumOf<A>(), sum, squares) / A(n) + A(eps))};
+    return {sum, rsqrt(combine_block(SumOf<A>(), squares, room) / A(n) + A(eps))};
   }
 }
-template <class A, bool CENTRED, class T, class W, class Index>
+template <class A, bool CENTRED, bool PLAIN, int V, int K, class T, class W, class Index>
 INLINE void norm_forward(const T* x, const W* weight, const W* bias, T* out, Index n, Index inner, Index groups,
                          Index weights, double eps) {
-  const Index row = blockIdx.x, at = row * n, from = row % groups * (n / inner);
-  const Moments<A> own = row_moments<A, CENTRED>(x + at, n, eps);
-  for (Index i = threadIdx.x; i < n; i += blockDim.x) {
-    const Index c = (from + i / inner) % weights;
-    A v = (cast<A>(x[at + i]) - own.mean) * own.scale;
-    if (weight) v = v * cast<A>(weight[c]);
-    if (bias) v = v + cast<A>(bias[c]);
-    out[at + i] = cast<T>(v);
-  }
+  const Index row = blockIdx.x, from = row % groups * (n / inner);
+  x += row * n, out += row * n;
+  Kept<T, V, K> kept;
+  const Moments<A> own = row_moments<A, CENTRED>(x, kept, n, eps);
+  const Weights<W, V, PLAIN> w{weight}, b{bias};
+  each_pack<V, K>(n, [&](int k, Index i) {
+    const Pack<T, V> given = kept.get(x, k, i);
+    A value[V];
+#pragma unroll
+    for (int j = 0; j < V; ++j) value[j] = (cast<A>(given.v[j]) - own.mean) * own.scale;
+    if (weight) {
+      const Pack<W, V> by = w.of(i, from, inner, weights);
+#pragma unroll
+      for (int j = 0; j < V; ++j) value[j] = value[j] * cast<A>(by.v[j]);
+    }
+    if (bias) {
+      const Pack<W, V> by = b.of(i, from, inner, weights);
+#pragma unroll
+      for (int j = 0; j < V; ++j) value[j] = value[j] + cast<A>(by.v[j]);
+    }
+    Pack<T, V> to;
+#pragma unroll
+    for (int j = 0; j < V; ++j) to.v[j] = cast<T>(value[j]);
+    store<V>(out + i, to);
+  });
 }
 // With xhat = (x - mean) s and h = g w: dx = s (h - mean(h) - xhat mean(h xhat)). mean and s are kept for the second
 // kernel, which sums over rows for the weights.
-template <class A, bool CENTRED, class T, class W, class Index>
+template <class A, bool CENTRED, bool PLAIN, int V, int K, class T, class W, class Index>
 INLINE void norm_backward(const T* grad, const T* x, const W* weight, T* out, A* means, A* scales, Index n,
                           Index inner, Index groups, Index weights, double eps) {
   __shared__ A sums[32];
-  const Index row = blockIdx.x, at = row * n, from = row % groups * (n / inner);
-  const auto [mean, scale] = row_moments<A, CENTRED>(x + at, n, eps);
-  A h_sum = A(0), hx_sum = A(0);
-  for (Index i = threadIdx.x; i < n; i += blockDim.x) {
-    const A w = weight ? cast<A>(weight[(from + i / inner) % weights]) : A(1), h = cast<A>(grad[at + i]) * w;
-    h_sum += h;
-    hx_sum += h * (cast<A>(x[at + i]) - mean) * scale;
-  }
+  const Index row = blockIdx.x, from = row % groups * (n / inner);
+  grad += row * n, x += row * n, out += row * n;
+  Kept<T, V, K> kept, grads;
+  const Moments<A> own_row = row_moments<A, CENTRED>(x, kept, n, eps);
+  const A mean = own_row.mean, scale = own_row.scale;
+  const Weights<W, V, PLAIN> w{weight};
+  const auto times_weight = [&](const Pack<T, V>& g, Index i, A* h) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) h[j] = cast<A>(g.v[j]);
+    if (!weight) return;
+    const Pack<W, V> by = w.of(i, from, inner, weights);
+#pragma unroll
+    for (int j = 0; j < V; ++j) h[j] *= cast<A>(by.v[j]);
+  };
+  A h_sum = A(0), hx_sum = A(0), h[V];
+  each_pack<V, K>(n, [&](int k, Index i) {
+    grads.pack[k] = load<V>(grad + i);
+    const Pack<T, V> own = kept.get(x, k, i);
+    times_weight(grads.pack[k], i, h);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      h_sum += h[j];
+      hx_sum += h[j] * (cast<A>(own.v[j]) - mean) * scale;
+    }
+  });
   h_sum = CENTRED ? combine_block(SumOf<A>(), h_sum, sums) / A(n) : A(0);
   hx_sum = combine_block(SumOf<A>(), hx_sum, sums) / A(n);
-  for (Index i = threadIdx.x; i < n; i += blockDim.x) {
-    const A w = weight ? cast<A>(weight[(from + i / inner) % weights]) : A(1), h = cast<A>(grad[at + i]) * w;
-    out[at + i] = cast<T>(scale * (h - h_sum - (cast<A>(x[at + i]) - mean) * scale * hx_sum));
-  }
+  each_pack<V, K>(n, [&](int k, Index i) {
+    const Pack<T, V> own = kept.get(x, k, i);
+    times_weight(grads.get(grad, k, i), i, h);
+    Pack<T, V> to;
+#pragma unroll
+    for (int j = 0; j < V; ++j)
+      to.v[j] = cast<T>(scale * (h[j] - h_sum - (cast<A>(own.v[j]) - mean) * scale * hx_sum));
+    store<V>(out + i, to);
+  });
   if (threadIdx.x == 0) {
     means[row] = mean;
     scales[row] = scale;
@@ -148,47 +302,6 @@ INLINE void norm_weights(const T* grad, const T* x, const A* means, const A* sca
   if (grad_bias) grad_bias[c] = cast<W>(sum);
 }
 
-// --- batch norm: channel c of [batch, channels, inner]
-template <class A, class T, class S, class Index>
-INLINE void batch_statistics(const T* x, A* means, A* scales, A* save_mean, A* save_scale, S* running_mean,
-                             S* running_var, Index batch, Index channels, Index inner, double eps, double momentum) {
-  typedef Lanes<Variance<T, A>> Op;
-  __shared__ typename Op::Acc room[32];
-  const Index c = blockIdx.x, n = batch * inner;
-  Op op;
-  op.correction = 0;
-  typename Op::Acc acc = op.init();
-  for (Index i = threadIdx.x; i < n; i += blockDim.x)
-    acc = op.add(acc, x[(i / inner * channels + c) * inner + i % inner], i);
-  acc = combine_block(op, acc, room);
-  if (threadIdx.x != 0) return;
-  const A var = acc.squares / A(n), scale = rsqrt(var + A(eps));
-  means[c] = acc.mean;
-  scales[c] = scale;
-  if (save_mean) save_mean[c] = acc.mean;
-  if (save_scale) save_scale[c] = scale;
-  if (running_mean) running_mean[c] = cast<S>(cast<A>(running_mean[c]) * A(1 - momentum) + acc.mean * A(momentum));
-  if (running_var)
-    running_var[c] = cast<S>(cast<A>(running_var[c]) * A(1 - momentum) + acc.squares / A(n - 1) * A(momentum));
-}
-// Sums of g and g xhat per channel.
-template <class A, class T, class Index>
-INLINE void batch_sums(const T* grad, const T* x, const A* means, const A* scales, A* sums, A* withs, Index batch,
-                       Index channels, Index inner) {
-  __shared__ A room[32];
-  const Index c = blockIdx.x, n = batch * inner;
-  A sum = A(0), with = A(0);
-  for (Index i = threadIdx.x; i < n; i += blockDim.x) {
-    const Index at = (i / inner * channels + c) * inner + i % inner;
-    const A g = cast<A>(grad[at]);
-    sum += g;
-    with += g * (cast<A>(x[at]) - means[c]) * scales[c];
-  }
-  sum = combine_block(SumOf<A>(), sum, room);
-  with = combine_block(SumOf<A>(), with, room);
-  if (threadIdx.x == 0) sums[c] = sum, withs[c] = with;
-}
-
 // --- cross entropy: row r of [batch, classes, inner] with its label; a label that is no class gives NaN
 template <class A, class W, class L> struct Labels {
   const L* label;
@@ -201,37 +314,54 @@ template <class A, class W, class L> struct Labels {
     return c >= 0 && c < classes ? share(c) : not_a_number<A>();
   }
 };
-template <class A, bool COLUMNS, class T, class W, class L, class Index>
-INLINE void cross_entropy(const T* x, const Labels<A, W, L>& labels, A* losses, Index rows, Index n, Index inner,
-                          double smoothing) {
+// The largest element, the sum of exponentials below it, and with smoothing the sums of elements by their classes'
+// weights and of these weights; of a row for all of its threads. V: how many elements are read at once.
+template <class A> struct RowSums {
+  Scaled<A> acc;
+  A plain, shares;
+};
+template <int V, bool COLUMNS, class A, class T, class W, class L, class Index>
+INLINE RowSums<A> row_sums(const T* x, const Labels<A, W, L>& labels, const Row<Index, COLUMNS>& row, double smoothing) {
   typedef Lanes<LogSumExp<T, A>> Op;
   __shared__ typename Op::Acc room[32];
   __shared__ A sums[32];
+  const Op op;
+  RowSums<A> own{op.init(), A(0), A(0)};
+  for (Index i = row.first * V; i < row.n; i += row.stride * V) {
+    Pack<T, V> v;
+    if constexpr (V > 1) v = load<V>(x + row.at + i);
+    else v.v[0] = x[row.at + i * row.step];
+    add_exponentials(own.acc, v);
+    if (smoothing == 0) continue;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const A share = labels.share(i + j);
+      own.plain += share * cast<A>(v.v[j]), own.shares += share;
+    }
+  }
+  own.acc = row.join(op, own.acc, room);
+  if (smoothing != 0) {
+    own.plain = row.join(SumOf<A>(), own.plain, sums);
+    own.shares = row.join(SumOf<A>(), own.shares, sums);
+  }
+  return own;
+}
+template <class A, bool COLUMNS, int V, class T, class W, class L, class Index>
+INLINE void cross_entropy(const T* x, const Labels<A, W, L>& labels, A* losses, Index rows, Index n, Index inner,
+                          double smoothing) {
   const Row<Index, COLUMNS> row(rows, n, inner);
   if (!row.exists) return;
-  const Op op;
-  typename Op::Acc acc = op.init();
-  A plain = A(0), shares = A(0);
-  for (Index i = row.first; i < n; i += row.stride) {
-    const T v = x[row.at + i * row.step];
-    acc = op.add(acc, v, i);
-    if (smoothing != 0) plain += labels.share(i) * cast<A>(v), shares += labels.share(i);
-  }
-  acc = row.join(op, acc, room);
-  if (smoothing != 0) {
-    plain = row.join(SumOf<A>(), plain, sums);
-    shares = row.join(SumOf<A>(), shares, sums);
-  }
+  const RowSums<A> own = row_sums<V>(x, labels, row, smoothing);
   if (!COLUMNS && threadIdx.x != 0) return;
   const int64_t r = COLUMNS ? int64_t(blockIdx.x) * blockDim.x + threadIdx.x : int64_t(blockIdx.x);
   if (!labels.counts(r)) {
     losses[r] = A(0);
     return;
   }
-  const A whole = acc.top + log(acc.sum), w = labels.weight_of(r);
+  const A whole = own.acc.top + log(own.acc.sum), w = labels.weight_of(r);
   const int64_t c = w == w ? int64_t(labels.label[r]) : 0;
   A loss = A(1 - smoothing) * w * (whole - cast<A>(x[row.at + Index(c) * row.step]));
-  if (smoothing != 0) loss += A(smoothing) / A(n) * (shares * whole - plain);
+  if (smoothing != 0) loss += A(smoothing) / A(n) * (own.shares * whole - own.plain);
   losses[r] = loss;
 }
 // The sum of losses, over the sum of their labels' weights for a mean. One block.
@@ -249,32 +379,30 @@ INLINE void deliver_losses(const A* losses, const Labels<A, W, L>& labels, O* ou
   if (out) *out = cast<O>(mean ? sum / weight : sum);
   if (total) *total = mean ? weight : A(1);
 }
-template <class A, bool COLUMNS, class T, class W, class L, class Index>
+template <class A, bool COLUMNS, int V, class T, class W, class L, class Index>
 INLINE void cross_entropy_backward(const T* grad, const T* x, const Labels<A, W, L>& labels, const A* total, T* out,
                                    Index rows, Index n, Index inner, double smoothing, bool each) {
-  typedef Lanes<LogSumExp<T, A>> Op;
-  __shared__ typename Op::Acc room[32];
-  __shared__ A sums[32];
   const Row<Index, COLUMNS> row(rows, n, inner);
   if (!row.exists) return;
-  const Op op;
-  typename Op::Acc acc = op.init();
-  A shares = A(0);
-  for (Index i = row.first; i < n; i += row.stride) {
-    acc = op.add(acc, x[row.at + i * row.step], i);
-    if (smoothing != 0) shares += labels.share(i);
-  }
-  acc = row.join(op, acc, room);
-  if (smoothing != 0) shares = row.join(SumOf<A>(), shares, sums);
+  const RowSums<A> own = row_sums<V>(x, labels, row, smoothing);
   const int64_t r = COLUMNS ? int64_t(blockIdx.x) * blockDim.x + threadIdx.x : int64_t(blockIdx.x);
   const bool counts = labels.counts(r);
   const A w = counts ? labels.weight_of(r) : A(0), hit = A(1 - smoothing) * w, miss = A(smoothing) / A(n);
-  const A scale = counts ? cast<A>(grad[each ? r : 0]) / *total : A(0), mass = hit + miss * shares;
-  for (Index i = row.first; i < n; i += row.stride) {
-    const Index k = row.at + i * row.step;
-    const A p = exp(cast<A>(x[k]) - acc.top) / acc.sum;
-    A q = smoothing != 0 ? miss * labels.share(i) : A(0);
-    if (counts && int64_t(labels.label[r]) == int64_t(i)) q += hit;
-    out[k] = cast<T>(counts ? scale * (p * mass - q) : A(0));
+  const A scale = counts ? cast<A>(grad[each ? r : 0]) / *total : A(0), mass = hit + miss * own.shares;
+  const A share = A(1) / own.acc.sum;
+  const int64_t label = counts ? int64_t(labels.label[r]) : -1;
+  for (Index i = row.first * V; i < n; i += row.stride * V) {
+    Pack<T, V> v, to;
+    if constexpr (V > 1) v = load<V>(x + row.at + i);
+    else v.v[0] = x[row.at + i * row.step];
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const A p = exp(cast<A>(v.v[j]) - own.acc.top) * share;
+      A q = smoothing != 0 ? miss * labels.share(i + j) : A(0);
+      if (label == int64_t(i + j)) q += hit;
+      to.v[j] = cast<T>(counts ? scale * (p * mass - q) : A(0));
+    }
+    if constexpr (V > 1) store<V>(out + row.at + i, to);
+    else out[row.at + i * row.step] = to.v[0];
   }
 }

@@ -12,7 +12,7 @@ def _scan(operation):
         if numel(x) == 0:
             return nothing()
         build, places = Build(call), call.results[-1]
-        rows = Rows(x.shape, dim, call.name)
+        rows = Rows(build, dim, x)
         wide = build.wide(out)
         if wide in ("uint8_t", "int8_t", "int16_t", "bool") and operation in ("RunningSum", "RunningProduct"):
             wide = "int64_t"

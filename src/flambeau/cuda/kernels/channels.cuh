@@ -1,0 +1,184 @@
+// Sums over each channel, and passes over its elements, in both orders that tensors have: channels last (columns of a
+// matrix) or planes of `inner` elements. V elements are read at once. A block takes some channels and, if it is one of
+// several, a part of their elements. A: the type that is computed in.
+
+// [rows, channels]: each thread has V channels beside each other, LANES threads beside each other, 256 / LANES rows.
+template <int V, int LANES, class Index> struct ChannelsLast {
+  static constexpr int own = V, parts = 256 / LANES;
+  static constexpr bool apart = true;  // the elements of a pack belong to channels of their own
+  Index rows, channels, height;
+  INLINE ChannelsLast(int64_t rows, int64_t channels, int64_t, int64_t height)
+      : rows(rows), channels(channels), height(height) {}
+  INLINE Index channel() const { return (Index(blockIdx.x) * LANES + threadIdx.x % LANES) * V; }
+  INLINE bool exists() const { return channel() < channels; }
+  // f(place in memory, row) for each pack of this thread.
+  template <class F> INLINE void each(const F& f) const {
+    if (!exists()) return;
+    const Index begin = Index(blockIdx.y) * height, end = begin + height < rows ? begin + height : rows;
+    Index at = (begin + Index(threadIdx.x / LANES)) * channels + channel();
+    for (Index r = begin + threadIdx.x / LANES; r < end; r += parts, at += parts * channels) f(at, r);
+  }
+  // Joins what the threads of a channel have; f(channel, joined), once for each.
+  template <class Join, class F> INLINE void deliver(const Join& join, typename Join::Acc* acc, const F& f) const {
+    __shared__ typename Join::Acc room[256];
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      if (j) __syncthreads();
+      room[threadIdx.x] = acc[j];
+      __syncthreads();
+      if (threadIdx.x >= LANES || !exists()) continue;
+      typename Join::Acc all = acc[j];
+      for (int k = 1; k < parts; ++k) all = join.combine(all, room[k * LANES + threadIdx.x]);
+      f(channel() + j, all);
+    }
+  }
+};
+// [batch, channels, inner]: a block for each channel, and for `depth` of the batch.
+template <int V, class Index> struct Planes {
+  static constexpr int own = 1;
+  static constexpr bool apart = false;
+  Index batch, channels, inner, depth;
+  INLINE Planes(int64_t batch, int64_t channels, int64_t inner, int64_t depth)
+      : batch(batch), channels(channels), inner(inner), depth(depth) {}
+  INLINE Index channel() const { return blockIdx.x; }
+  INLINE bool exists() const { return true; }
+  template <class F> INLINE void each(const F& f) const {
+    typedef typename Unsigned<Index>::type Size;
+    const Index begin = Index(blockIdx.y) * depth, end = begin + depth < batch ? begin + depth : batch;
+    const Size packs = Size(inner) / V, all = Size(end - begin) * packs;
+    for (Size k = threadIdx.x; k < all; k += 256) {
+      const Size b = k / packs;
+      f(((begin + Index(b)) * channels + channel()) * inner + Index(k - b * packs) * V, begin + Index(b));
+    }
+  }
+  template <class Join, class F> INLINE void deliver(const Join& join, typename Join::Acc* acc, const F& f) const {
+    __shared__ typename Join::Acc room[32];
+    const typename Join::Acc all = combine_block(join, *acc, room);
+    if (threadIdx.x == 0) f(channel(), all);
+  }
+};
+
+// --- what is summed: add(acc, place, row, channel) adds V elements, to V sums or to one
+template <class A> struct Two {
+  A first, second;
+};
+template <class A> struct JoinTwo {
+  typedef Two<A> Acc;
+  INLINE Acc init() const { return {A(0), A(0)}; }
+  INLINE Acc combine(Acc a, Acc b) const { return {a.first + b.first, a.second + b.second}; }
+};
+template <class A> struct JoinOne {
+  typedef A Acc;
+  INLINE Acc init() const { return A(0); }
+  INLINE Acc combine(Acc a, Acc b) const { return a + b; }
+};
+// Mean and squared differences.
+template <class A, class T> struct SpreadOf {
+  typedef Variance<T, A> Join;
+  const T* x;
+  template <int V, bool APART, class Index> INLINE void add(Spread<A>* acc, Index at, Index, Index) const {
+    const Pack<T, V> own = load<V>(x + at);
+#pragma unroll
+    for (int j = 0; j < V; ++j) acc[APART ? j : 0] = Join().add(acc[APART ? j : 0], own.v[j], 0);
+  }
+};
+template <class A, class T> struct SumOfChannel {
+  typedef JoinOne<A> Join;
+  const T* x;
+  template <int V, bool APART, class Index> INLINE void add(A* acc, Index at, Index, Index) const {
+    const Pack<T, V> own = load<V>(x + at);
+#pragma unroll
+    for (int j = 0; j < V; ++j) acc[APART ? j : 0] = acc[APART ? j : 0] + cast<A>(own.v[j]);
+  }
+};
+// g and g xhat, where mean and 1 / deviation belong to the row or to the channel.
+template <class A, class T, bool OF_ROWS> struct SlopesOf {
+  typedef JoinTwo<A> Join;
+  const T *grad, *x;
+  const A *means, *scales;
+  template <int V, bool APART, class Index> INLINE void add(Two<A>* acc, Index at, Index row, Index channel) const {
+    const Pack<T, V> g = load<V>(grad + at), own = load<V>(x + at);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const Index of = OF_ROWS ? row : channel + (APART ? j : 0);
+      Two<A>& to = acc[APART ? j : 0];
+      const A v = cast<A>(g.v[j]);
+      to.first += v;
+      to.second += v * (cast<A>(own.v[j]) - means[of]) * scales[of];
+    }
+  }
+};
+template <int V, class Walk, class Term, class F>
+INLINE void sum_channels(const Walk& walk, const Term& term, const F& deliver) {
+  typedef Lanes<typename Term::Join> Join;
+  const Join join{};
+  typename Join::Acc acc[Walk::own];
+#pragma unroll
+  for (int j = 0; j < Walk::own; ++j) acc[j] = join.init();
+  const auto channel = walk.channel();
+  walk.each([&](auto at, auto row) { term.template add<V, Walk::apart>(acc, at, row, channel); });
+  walk.deliver(join, acc, deliver);
+}
+// What several blocks have summed: partial[chunk, channel]. 32 channels for a block of 256.
+template <class Join, class Index, class F>
+INLINE void join_channels(const typename Join::Acc* partial, Index channels, Index chunks, const F& f) {
+  __shared__ typename Join::Acc room[256];
+  const Join join{};
+  const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
+  const Index c = Index(blockIdx.x) * 32 + lane;
+  typename Join::Acc acc = join.init();
+  if (c < channels)
+    for (Index k = part; k < chunks; k += 8) acc = join.combine(acc, partial[k * channels + c]);
+  room[threadIdx.x] = acc;
+  __syncthreads();
+  if (part || c >= channels) return;
+  for (int k = 1; k < 8; ++k) acc = join.combine(acc, room[k * 32 + lane]);
+  f(c, acc);
+}
+
+// --- batch norm: what each channel's elements are computed with
+template <class A> struct Affine {  // (x - mean) factor + bias
+  A mean, factor, bias;
+};
+template <int V, class A, class T, class Walk>
+INLINE void normalize_channels(const Walk& walk, const T* x, T* out, const A* mean, const A* factor, const A* bias) {
+  Affine<A> by[Walk::own];
+#pragma unroll
+  for (int j = 0; j < Walk::own; ++j) {
+    const auto c = walk.channel() + j;
+    if (walk.exists()) by[j] = {mean[c], factor[c], bias[c]};
+  }
+  walk.each([&](auto at, auto) {
+    const Pack<T, V> own = load<V>(x + at);
+    Pack<T, V> to;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const Affine<A>& f = by[Walk::apart ? j : 0];
+      to.v[j] = cast<T>((cast<A>(own.v[j]) - f.mean) * f.factor + f.bias);
+    }
+    store<V>(out + at, to);
+  });
+}
+template <class A> struct Slope {  // factor (g - constant - (x - mean) linear)
+  A mean, factor, constant, linear;
+};
+template <int V, class A, class T, class Walk>
+INLINE void normalize_backward(const Walk& walk, const T* grad, const T* x, T* out, const A* mean, const A* factor,
+                               const A* constant, const A* linear) {
+  Slope<A> by[Walk::own];
+#pragma unroll
+  for (int j = 0; j < Walk::own; ++j) {
+    const auto c = walk.channel() + j;
+    if (walk.exists()) by[j] = {mean[c], factor[c], constant[c], linear[c]};
+  }
+  walk.each([&](auto at, auto) {
+    const Pack<T, V> g = load<V>(grad + at), own = load<V>(x + at);
+    Pack<T, V> to;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const Slope<A>& s = by[Walk::apart ? j : 0];
+      to.v[j] = cast<T>(s.factor * (cast<A>(g.v[j]) - s.constant - (cast<A>(own.v[j]) - s.mean) * s.linear));
+    }
+    store<V>(out + at, to);
+  });
+}
