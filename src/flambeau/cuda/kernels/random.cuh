@@ -34,11 +34,26 @@ INLINE double unit(uint32_t low, uint32_t high) {
   const uint64_t v = uint64_t(low) ^ (uint64_t(high) << 21);
   return double(v) * 1.1102230246251565e-16 + 5.5511151231257827e-17;
 }
+// Logarithm, sine with cosine, and tangent: for float the hardware's, as in PyTorch, whose numbers these are then.
+template <class A> INLINE A quick_log(A v) { return log(v); }
+template <class A> INLINE A quick_tan(A v) { return tan(v); }
+INLINE void sine_cosine(float v, float* sine, float* cosine) {
+#ifdef FLAMBEAU_EMULATE
+  *sine = sin(v), *cosine = cos(v);
+#else
+  __sincosf(v, sine, cosine);
+#endif
+}
+#ifndef FLAMBEAU_EMULATE
+template <> INLINE float quick_log(float v) { return __logf(v); }
+template <> INLINE float quick_tan(float v) { return __tanf(v); }
+#endif
 // Two normal numbers from two uniform ones (Box and Muller 1958).
 INLINE void normal_pair(uint32_t a, uint32_t b, float* out) {
   const float s = sqrt(-2.f * log(unit(a))), angle = float(b) * 1.4629180792671596e-9f + 7.314590396335798e-10f;
-  out[0] = s * sin(angle);
-  out[1] = s * cos(angle);
+  sine_cosine(angle, out, out + 1);
+  out[0] *= s;
+  out[1] *= s;
 }
 INLINE void normal_pair(double u, double v, double* out) {
   const double s = sqrt(-2. * log(u)), angle = v * 6.283185307179586;

@@ -84,7 +84,7 @@ def _normal(call, mean=0.0, std=1.0):
 
 def _exponential(call):
     wide = _wide(call.results[0])
-    return _numbers(call, call.results[0], f"(u == {wide}(1) ? {wide}(5.9604645e-08) : -log(u)) / {wide}(rate)",
+    return _numbers(call, call.results[0], f"(u == {wide}(1) ? {wide}(5.9604645e-08) : -quick_log(u)) / {wide}(rate)",
                     [number("double", "rate", call.args[1])])
 
 
@@ -96,7 +96,7 @@ def _log_normal(call):
 
 def _cauchy(call):
     wide = _wide(call.results[0])
-    return _numbers(call, call.results[0], f"{wide}(median) + {wide}(sigma) * tan({wide}(3.14159265358979) * "
+    return _numbers(call, call.results[0], f"{wide}(median) + {wide}(sigma) * quick_tan({wide}(3.14159265358979) * "
                     f"(u - {wide}(0.5)))",
                     [number("double", "median", call.args[1]), number("double", "sigma", call.args[2])])
 
