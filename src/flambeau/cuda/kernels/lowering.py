@@ -3,6 +3,7 @@
 from . import (
     attention,
     by_libraries,
+    channels,
     ctc,
     distances,
     folding,
@@ -25,7 +26,7 @@ from . import (
 from .pointwise import lower_pointwise
 
 #: operator -> function(call) -> Plan
-RULES = (reductions.RULES | rows.RULES | indexing.RULES | moves.RULES | scans.RULES | random.RULES
+RULES = (reductions.RULES | rows.RULES | channels.RULES | indexing.RULES | moves.RULES | scans.RULES | random.RULES
          | products.RULES | pools.RULES | sorting.RULES | attention.RULES | tables.RULES | scattering.RULES
          | folding.RULES | distances.RULES | grids.RULES | ctc.RULES | regions.RULES | sequences.RULES | resizing.RULES)
 

@@ -34,9 +34,10 @@ INLINE double unit(uint32_t low, uint32_t high) {
   const uint64_t v = uint64_t(low) ^ (uint64_t(high) << 21);
   return double(v) * 1.1102230246251565e-16 + 5.5511151231257827e-17;
 }
-// Logarithm, sine with cosine, and tangent: for float the hardware's, as in PyTorch, whose numbers these are then.
+// Logarithm, exponential, sine with cosine, and tangent: for float the hardware's, as in PyTorch, whose numbers these are then.
 template <class A> INLINE A quick_log(A v) { return log(v); }
 template <class A> INLINE A quick_tan(A v) { return tan(v); }
+template <class A> INLINE A quick_exp(A v) { return exp(v); }
 INLINE void sine_cosine(float v, float* sine, float* cosine) {
 #ifdef FLAMBEAU_EMULATE
   *sine = sin(v), *cosine = cos(v);
@@ -47,6 +48,7 @@ INLINE void sine_cosine(float v, float* sine, float* cosine) {
 #ifndef FLAMBEAU_EMULATE
 template <> INLINE float quick_log(float v) { return __logf(v); }
 template <> INLINE float quick_tan(float v) { return __tanf(v); }
+template <> INLINE float quick_exp(float v) { return __expf(v); }
 #endif
 // Two normal numbers from two uniform ones (Box and Muller 1958).
 INLINE void normal_pair(uint32_t a, uint32_t b, float* out) {
@@ -84,4 +86,17 @@ INLINE void draw_elements(Drawn from, Index n, Draw draw) {
   const int64_t width = int64_t(gridDim.x) * blockDim.x, t = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   uint64_t counter = from.offset / 4;
   for (int64_t i = t; i < n; i += width * MANY) draw(philox(from.seed, uint64_t(t), counter++), i, width);
+}
+// The same for EACH (4 or 2) elements beside each other: thread t draws packs t, t + width, …; a call of philox serves
+// 4 / EACH of them.
+template <int EACH, class Draw> INLINE void draw_packs(Drawn from, int64_t n, Draw draw) {
+  const int64_t width = int64_t(gridDim.x) * blockDim.x, t = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  uint64_t counter = from.offset / 4;
+  Four w{};
+  int part = 0;
+  for (int64_t i = t * EACH; i < n; i += width * EACH, part = (part + EACH) % 4) {
+    if (part == 0) w = philox(from.seed, uint64_t(t), counter++);
+    else w.v[0] = w.v[2], w.v[1] = w.v[3];
+    draw(w, i);
+  }
 }

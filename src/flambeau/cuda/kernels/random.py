@@ -1,12 +1,13 @@
 """Random numbers: Philox, one stream per thread, so that numbers depend on seed and size alone.
 
 The division into threads is that of PyTorch on a GPU of 132 multiprocessors (H100, H200): `rand`, `randn` and their
-kin are meant to give its numbers there for the same seed. Dropout, randperm and multinomial draw by ways of our own.
+kin give its numbers there for the same seed, and dropout of float32 and halves keeps what it keeps; randperm and
+multinomial draw by ways of our own.
 """
 
 import math
 
-from .launches import Build, Parameter, nothing, number, numel, refuse, sizes
+from .launches import Build, Parameter, contiguous, nothing, number, numel, refuse, sizes
 from .plans import Seed
 from .sorting import Sorted
 
@@ -16,15 +17,17 @@ _PARTS = {"complex32": "float16", "complex64": "float", "complex128": "double"}
 _THREADS, _BLOCKS = 256, 132 * 8
 
 
-def _draw(build, n, many, body, parameters):
-    """A launch in which `body` gets four words `w` for elements i, i + width, … (`many` of them)."""
+def _draw(build, n, many, body, parameters, each=1):
+    """A launch in which `body` gets four words `w` for elements i, i + width, … (`many` of them), or, where `each` is not
+    1, for as many elements from i on."""
     if (dtype := build.call.results[0].dtype).startswith("float8"):  # as on the CPU
         refuse(build.call, f"for dtype {dtype}")
     if n == 0:
         return
     grid = min(math.ceil(n / _THREADS), _BLOCKS)
     calls = (n - 1) // (_THREADS * grid * 4) + 1
-    text = f"  draw_elements<{many}>(from, n, [&](Four w, int64_t i, int64_t width) {{\n{body}  }});\n"
+    text = f"  draw_elements<{many}>(from, n, [&](Four w, int64_t i, int64_t width) {{\n{body}  }});\n" if each == 1 \
+        else f"  draw_packs<{each}>(from, n, [&](Four w, int64_t i) {{\n{body}  }});\n"
     seed = Parameter("const Given given_", Seed(calls * 4 * (4 // many)))
     build.run(text, [seed, *sizes(n=n), *parameters], grid, _THREADS, _FILES)
 
@@ -90,7 +93,7 @@ def _exponential(call):
 
 def _log_normal(call):
     wide = _wide(call.results[0])
-    return _numbers(call, call.results[0], f"exp(u * {wide}(std) + {wide}(mean))",
+    return _numbers(call, call.results[0], f"quick_exp(u * {wide}(std) + {wide}(mean))",
                     [number("double", "mean", call.args[1]), number("double", "std", call.args[2])], normal=True)
 
 
@@ -163,17 +166,31 @@ def _random_(call):
 def _dropout(call):
     x, p = call.args[:2]
     build, (out, mask) = Build(call), call.results
-    kind, wide = build.type(out), build.wide(out)
-    body = f"""    for (int k = 0; k < 4; ++k) {{
+    kind, wide, n = build.type(out), build.wide(out), numel(out)
+    each = 1
+    if wide == "float" and all(t.aligned or not contiguous(t) for t in (x, out, mask)):
+        each = 4 if n % 4 == 0 else 2 if n % 2 == 0 else 1
+    one = f"""const bool kept = unit(w.v[k]) < float(keep);
+      {{mask}} = kept;
+      {{out}} = cast<{kind}>(kept ? widen({{x}}) * ({wide}(1) / {wide}(keep)) : widen({{x}}) * {wide}(0));
+"""
+    if each == 1:
+        body = f"""    for (int k = 0; k < 4; ++k) {{
       const int64_t at = i + k * width;
       if (at >= n) continue;
-      const bool kept = unit(w.v[k]) <= float(keep);
-      mask[at] = kept;
-      out[at] = cast<{kind}>(kept ? widen(x[at]) * ({wide}(1) / {wide}(keep)) : widen(x[at]) * {wide}(0));
-    }}
+      {one.format(mask="mask[at]", out="out[at]", x="x[at]")}    }}
 """
-    _draw(build, numel(out), 4, body, [build.input("x", x), build.output("out", out), build.output("mask", mask),
-                                       number("double", "keep", 1 - p)])
+    else:
+        body = f"""    const Pack<{kind}, {each}> own = load<{each}>(x + i);
+    Pack<{kind}, {each}> to;
+    Pack<bool, {each}> stays;
+    for (int k = 0; k < {each}; ++k) {{
+      {one.format(mask="stays.v[k]", out="to.v[k]", x="own.v[k]")}    }}
+    store<{each}>(out + i, to);
+    store<{each}>(mask + i, stays);
+"""
+    _draw(build, n, 4, body, [build.input("x", x), build.output("out", out), build.output("mask", mask),
+                              number("double", "keep", 1 - p)], each)
     return build.plan()
 
 

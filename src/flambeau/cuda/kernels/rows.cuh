@@ -327,16 +327,24 @@ INLINE RowSums<A> row_sums(const T* x, const Labels<A, W, L>& labels, const Row<
   __shared__ A sums[32];
   const Op op;
   RowSums<A> own{op.init(), A(0), A(0)};
-  for (Index i = row.first * V; i < row.n; i += row.stride * V) {
-    Pack<T, V> v;
-    if constexpr (V > 1) v = load<V>(x + row.at + i);
-    else v.v[0] = x[row.at + i * row.step];
-    add_exponentials(own.acc, v);
-    if (smoothing == 0) continue;
+  constexpr int many = COLUMNS ? 1 : 4;  // packs on their way at once
+  const Index step = row.stride * V;
+  for (Index first = row.first * V; first < row.n; first += step * many) {
+    Pack<T, V> v[many];
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
-      const A share = labels.share(i + j);
-      own.plain += share * cast<A>(v.v[j]), own.shares += share;
+    for (int m = 0; m < many; ++m)
+      if (const Index i = first + m * step; i < row.n) v[m] = load<V>(x + row.at + i * row.step);
+#pragma unroll
+    for (int m = 0; m < many; ++m) {
+      const Index i = first + m * step;
+      if (i >= row.n) break;
+      add_exponentials(own.acc, v[m]);
+      if (smoothing == 0) continue;
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        const A share = labels.share(i + j);
+        own.plain += share * cast<A>(v[m].v[j]), own.shares += share;
+      }
     }
   }
   own.acc = row.join(op, own.acc, room);
