@@ -30,7 +30,7 @@ PyObject* text(DType t) { return PyUnicode_FromString(dtype_name(t)); }
 
 // (kind, dtype, the dtype it is computed in) of each operand
 PyObject* operands_of(const cuda::PointwiseKey& k) {
-  static const char* names[] = {"tensor", "number", "absent"};
+  static const char* names[] = {"tensor", "number", "absent", "repeated", "across"};
   Held all = checked(PyTuple_New(k.count));
   for (int j = 0; j < k.count; ++j) {
     const auto& o = k.operand[j];
@@ -184,9 +184,12 @@ cuda::Step step_of(PyObject* o, const char* op, int device, cuda::RowPlan& plan,
 
 // (digest, image, function, elements per thread, threads per block)
 cuda::PointwisePlan upward::plan_pointwise(const cuda::PointwiseKey& k, const char* name) {
-  Held plan = make("pointwise", Py_BuildValue("(issNNNNNiN)", int(k.device), name, k.strided ? "strided" : "flat",
+  static const char* forms[] = {"flat", "strided", "packed", "tiled"};
+  const bool flat = k.form == cuda::Form::Flat;
+  Held plan = make("pointwise", Py_BuildValue("(issNNNNNiNi)", int(k.device), name, forms[int(k.form)],
                                               operands_of(k), text(k.compute), text(k.loop_out), text(k.result),
-                                              scalars_of(k), k.wide ? 64 : 32, PyBool_FromLong(k.aligned)));
+                                              scalars_of(k), k.wide ? 64 : 32, PyBool_FromLong(flat && k.pack),
+                                              flat ? 0 : int(k.pack)));
   auto item = [&](Py_ssize_t j) { return PyTuple_GET_ITEM(plan.p, j); };
   cuda::PointwisePlan made;
   made.vector = int(integer_of(item(3)));

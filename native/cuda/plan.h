@@ -17,8 +17,13 @@ namespace flambeau::cuda {
 // --- pointwise -------------------------------------------------------------------------------------------------------
 
 inline constexpr int kOperands = pointwise::kMaxOperands - 1;  // without the result
-enum class OperandKind : uint8_t { Tensor, Number, Absent };
+// Repeated: a tensor with one element for all of the innermost dimension. Across: one that runs along the other dimension
+// of a tile.
+enum class OperandKind : uint8_t { Tensor, Number, Absent, Repeated, Across };
 enum class ScalarKind : uint8_t { Absent, Text, Bool, Int, Float, Complex };
+// Flat: every tensor is one run in the order of the result. Packed: along the innermost dimension tensors are runs or
+// repeat. Tiled: some run along another dimension than the result. Strided: anything else.
+enum class Form : uint8_t { Flat, Strided, Packed, Tiled };
 
 // The signature; bytes that are not used are zero.
 struct PointwiseKey {
@@ -29,7 +34,9 @@ struct PointwiseKey {
   } operand[kOperands] = {};
   uint8_t count = 0;  // of operands
   DType compute{}, loop_out{}, result{};
-  bool strided = false, wide = false, aligned = false;
+  Form form = Form::Flat;
+  bool wide = false;
+  uint8_t pack = 0;  // Flat: whether addresses allow 16 bytes at once; Packed: how many neighbours are read at once
   uint8_t device = 0, scalars = 0;
   struct {
     ScalarKind kind;
@@ -40,7 +47,7 @@ static_assert(sizeof(PointwiseKey) == 48);
 
 struct PointwisePlan {
   Function function = nullptr;
-  int vector = 1;   // elements per thread
+  int vector = 1;   // elements per thread; Tiled: elements along a side of a tile
   int threads = 0;  // per block
 };
 

@@ -80,6 +80,15 @@ struct Geometry {
   int32_t ndim = 0, unused = 0;
   int64_t sizes[kGeometryDims] = {};
   int64_t strides[kMaxOperands][kGeometryDims] = {};
+  // n / sizes[d] is (2 n factor[d] >> 32) >> shift[d] for n below 2^31 (Granlund and Montgomery 1994, section 4)
+  uint32_t factor[kGeometryDims] = {}, shift[kGeometryDims] = {};
+
+  void add_dim(int64_t size) {
+    const int s = std::bit_width(uint64_t(size - 1));
+    if (s < 32) factor[ndim] = uint32_t(((uint64_t(1) << (31 + s)) + uint64_t(size) - 1) / uint64_t(size));
+    shift[ndim] = uint32_t(s);
+    sizes[ndim++] = size;
+  }
 };
 
 // A call as a launch needs it; numbers and scalars are written where the key says that there are any.
@@ -156,8 +165,56 @@ void place_operands(Call* c, Work& w, DType compute, unsigned bool_operands) {
 // Of how many elements offsets have 31 bits, those too at which a block's last threads find that there is nothing left.
 constexpr int64_t kMostOfBlock = 1 << 13, kNarrow = (int64_t(1) << 31) - kMostOfBlock;
 
-// Whether every tensor is one run in the order of the result, whether all offsets fit 31 bits, whether all
-// addresses of runs allow wide loads.
+// How many neighbours along the innermost dimension every tensor that does not repeat holds at one aligned address, up
+// to 16 bytes of the largest elements.
+int64_t neighbours(const Work& w) {
+  const auto& s = w.plan.space;
+  int64_t largest = 1;
+  uint64_t together = uint64_t(s.size[0]);  // the lowest bit of all that must be a multiple
+  for (int j = 0; j < w.tensors; ++j) {
+    const int k = w.tensor[j];
+    const pointwise::Operand& o = w.plan.operand[k];
+    const auto address = reinterpret_cast<uintptr_t>(o.data);
+    if (j > 0 && s.stride[k][0] == 0) continue;
+    if (s.stride[k][0] != o.item || address % uintptr_t(o.item)) return 1;
+    largest = std::max(largest, o.item);
+    together |= address / uintptr_t(o.item);
+    for (int d = 1; d < s.ndim; ++d) together |= uint64_t(s.stride[k][d] / o.item);
+  }
+  return std::min(int64_t(together & -together), 16 / largest);
+}
+
+// The dimensions of a tile have that many elements; its operands, in bytes an element, fit the shared memory.
+constexpr int64_t kLeastOfTile = 32, kMostOfTile = 32;
+
+// Whether operands run along another dimension than the result: they are marked, and that dimension becomes the second.
+bool runs_across(Work& w) {
+  auto& s = w.plan.space;
+  if (s.stride[0][0] != w.plan.operand[0].item || s.size[0] < kLeastOfTile) return false;
+  int other = 0;
+  int64_t room = 0;
+  for (int j = 1; j < w.tensors; ++j) {
+    const int k = w.tensor[j];
+    const int64_t item = w.plan.operand[k].item;
+    if (s.stride[k][0] == 0 || s.stride[k][0] == item || room + item > kMostOfTile) continue;
+    for (int d = other ? other : 1; d < (other ? other + 1 : s.ndim); ++d) {
+      if (s.stride[k][d] != item || s.size[d] < kLeastOfTile) continue;
+      w.key.operand[k - 1].kind = OperandKind::Across;
+      room += item;
+      other = d;
+      break;
+    }
+  }
+  if (other) s.swap_dims(1, other);
+  return other;
+}
+
+void mark_repeated(Work& w) {
+  for (int j = 1; j < w.tensors; ++j)
+    if (w.plan.space.stride[w.tensor[j]][0] == 0) w.key.operand[w.tensor[j] - 1].kind = OperandKind::Repeated;
+}
+
+// Whether all offsets fit 31 bits, and the form of the kernel.
 void look_at_layout(Work& w) {
   const auto& s = w.plan.space;
   const bool one = s.numel() == 1;
@@ -172,9 +229,16 @@ void look_at_layout(Work& w) {
     narrow = narrow && reach < kNarrow;
     addresses |= reinterpret_cast<uintptr_t>(o.data);
   }
-  w.key.strided = !flat;
   w.key.wide = !narrow || s.numel() >= kNarrow;
-  w.key.aligned = flat && addresses % 16 == 0;
+  if (flat) {
+    w.key.pack = addresses % 16 == 0;
+  } else if (const int64_t pack = neighbours(w); pack > 1) {
+    w.key.form = Form::Packed;
+    w.key.pack = uint8_t(pack);
+    mark_repeated(w);
+  } else {
+    w.key.form = runs_across(w) ? Form::Tiled : Form::Strided;
+  }
 }
 
 const PointwisePlan& plan_of(const Launched& w) {
@@ -184,7 +248,11 @@ const PointwisePlan& plan_of(const Launched& w) {
   return *plans().add(w.key, made);
 }
 
-void launch_once(const Launched& w, const PointwisePlan& plan, char* const* data, int64_t n, const Geometry* g) {
+int64_t parts(int64_t n, int64_t each) { return (n + each - 1) / each; }
+int64_t blocks_of(const PointwisePlan& plan, int64_t n) { return parts(n, int64_t(plan.vector) * plan.threads); }
+
+void launch_once(const Launched& w, const PointwisePlan& plan, char* const* data, int64_t n, int64_t blocks,
+                 const Geometry* g) {
   void* parameters[2 * kMaxOperands + kMaxScalars + 2];
   int count = 0;
   for (int j = 0; j < w.tensors; ++j) parameters[count++] = const_cast<char**>(&data[j]);
@@ -194,7 +262,6 @@ void launch_once(const Launched& w, const PointwisePlan& plan, char* const* data
     if (w.key.operand[k].kind == OperandKind::Number) parameters[count++] = const_cast<char*>(w.number[k]);
   for (int k = 0; k < w.key.scalars; ++k)
     if (w.key.scalar[k].kind >= ScalarKind::Int) parameters[count++] = const_cast<char*>(w.scalar[k]);
-  const int64_t each = int64_t(plan.vector) * plan.threads, blocks = (n + each - 1) / each;
   if (blocks >= int64_t(1) << 31) runtime_error(w.name, ": ", n, " elements are more than one launch covers");
   launch(w.name, w.key.device, plan.function, {unsigned(blocks), 1, 1}, {unsigned(plan.threads), 1, 1}, 0,
          parameters);
@@ -214,13 +281,14 @@ void launch_over(const Work& w, const PointwisePlan& plan, char* const* data, in
   }
   int64_t n = 1;
   for (int d = 0; d < dims; ++d) n *= s.size[d];
-  if (!w.key.strided) return launch_once(w, plan, data, n, nullptr);
+  if (w.key.form == Form::Flat) return launch_once(w, plan, data, n, blocks_of(plan, n), nullptr);
   Geometry g;
-  g.ndim = dims;
-  std::copy(s.size, s.size + dims, g.sizes);
+  for (int d = 0; d < dims; ++d) g.add_dim(s.size[d]);
   for (int j = 0; j < w.tensors; ++j)
     for (int d = 0; d < dims; ++d) g.strides[j][d] = s.stride[w.tensor[j]][d] / w.plan.operand[w.tensor[j]].item;
-  launch_once(w, plan, data, n, &g);
+  const int64_t side = plan.vector, outer = w.key.form == Form::Tiled ? n / (s.size[0] * s.size[1]) : 0;
+  const int64_t blocks = outer ? parts(s.size[0], side) * parts(s.size[1], side) * outer : blocks_of(plan, n);
+  launch_once(w, plan, data, n, blocks, &g);
 }
 
 void run(Work& w) {
@@ -311,10 +379,11 @@ void run_pointwise_short(const Call& c, const ShortCall& s) {
   }
   place_scalars(w, c, row.operands);
   w.key.wide = s.numel >= kNarrow;
-  w.key.aligned = addresses % 16 == 0;
+  w.key.pack = addresses % 16 == 0;
   use_device(w.key.device);
   ++plan_counts().pointwise;
-  launch_once(w, plan_of(w), data, s.numel, nullptr);
+  const PointwisePlan& plan = plan_of(w);
+  launch_once(w, plan, data, s.numel, blocks_of(plan, s.numel), nullptr);
 }
 
 void copy_strided(Tensor& dst, const Tensor& src) {

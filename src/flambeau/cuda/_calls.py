@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 
 class Operand(NamedTuple):
-    """An operand of a pointwise call. kind: "tensor", "number" (passed by value) or "absent"."""
+    """An operand of a pointwise call. kind: "tensor", "number" (passed by value) or "absent"; of tensors also
+    "repeated" (one element for all of the innermost dimension) and "across" (it runs along a tile's other dimension).
+    """
     kind: str
     dtype: str
     loop_dtype: str  # what it is converted to before the formula
@@ -13,10 +15,12 @@ class Operand(NamedTuple):
 class ElementwiseCall(NamedTuple):
     """The signature of a pointwise call; its sizes are no part of it.
 
-    form: "flat" (all tensors are one run in the same order) or "strided". compute, loop_out, result: what the formula
-    computes in, what it gives, what is stored. scalars: the arguments behind the operands, each "absent", "int",
-    "float", "complex" (passed by value), ("str", first letter) or ("bool", value). index: bits of offsets. aligned:
-    whether all addresses are multiples of 16.
+    form: "flat" (all tensors are one run in the same order), "packed" (along the innermost dimension each is a run or
+    repeated), "tiled" (operands run along another dimension than the result) or "strided" (anything else). compute,
+    loop_out, result: what the formula computes in, what it gives, what is stored. scalars: the arguments behind the
+    operands, each "absent", "int", "float", "complex" (passed by value), ("str", first letter) or ("bool", value).
+    index: bits of offsets. aligned, of "flat": whether all addresses are multiples of 16. vector, of "packed": how many
+    neighbours are read at once.
     """
     name: str
     form: str
@@ -28,6 +32,7 @@ class ElementwiseCall(NamedTuple):
     index: int
     aligned: bool
     arch: str
+    vector: int = 0
 
 
 class TensorInfo(NamedTuple):

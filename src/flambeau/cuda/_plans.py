@@ -23,10 +23,10 @@ def arch_of(device):
     return "emulate" if found["name"].startswith("emulated") else f"sm_{found['major']}{found['minor']}"
 
 
-def pointwise(device, name, form, operands, compute, loop_out, result, scalars, index, aligned):
-    """(digest, image, function, elements per thread, threads per block)."""
+def pointwise(device, name, form, operands, compute, loop_out, result, scalars, index, aligned, vector):
+    """(digest, image, function, elements per thread or of a tile's side, threads per block)."""
     plan = kernels().lower(ElementwiseCall(name, form, tuple(Operand(*o) for o in operands), compute, loop_out, result,
-                                           scalars, index, aligned, arch_of(device)))
+                                           scalars, index, aligned, arch_of(device), vector))
     return _digest(plan.image), plan.image, plan.function, plan.vector, plan.threads
 
 

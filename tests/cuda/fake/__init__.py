@@ -203,7 +203,7 @@ def pointwise(call):
         name += "_number" if call.operands[1].kind == "number" else ""
     else:
         raise NotImplementedError(f"{call.name} has no CUDA kernel yet")
-    return Pointwise(image(), f"{name}_{call.form}", 4, 128)
+    return Pointwise(image(), f"{name}_{'flat' if call.form == 'flat' else 'strided'}", 4, 128)
 
 
 def int64(n):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import flambeau
 from flambeau.cuda._calls import Operand
-from flambeau.cuda.kernels import pointwise
+from flambeau.cuda.kernels import arranging, pointwise
 from flambeau.cuda.kernels.compiling import compile
 from flambeau.ops.kinds import FACTS, OPS
 
@@ -34,6 +34,7 @@ class Call(NamedTuple):
     index: int
     aligned: bool
     arch: str = "emulate"
+    vector: int = 0
 
 
 def number(value, dtype):
@@ -47,17 +48,12 @@ def raw(tensor):
 
 def geometry(tensors):
     """Sizes and strides as kernels take them, innermost dimension first."""
-    class Geometry(ctypes.Structure):
-        _fields_ = [("ndim", ctypes.c_int32), ("pad", ctypes.c_int32), ("sizes", ctypes.c_int64 * 8),
-                    ("strides", ctypes.c_int64 * 8 * 6)]
-    g = Geometry()
-    shape = tensors[0].shape
-    g.ndim = len(shape)
-    for d, size in enumerate(reversed(shape)):
-        g.sizes[d] = size
-        for k, t in enumerate(tensors):
-            g.strides[k][d] = t.stride()[::-1][d]
-    return g
+    return walk([max(n, 1) for n in tensors[0].shape[::-1]], [t.stride()[::-1] for t in tensors])
+
+
+def walk(sizes, strides):
+    data = arranging.geometry(sizes, strides)
+    return (ctypes.c_char * len(data)).from_buffer_copy(data)
 
 
 class PointwiseCall:

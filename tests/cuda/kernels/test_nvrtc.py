@@ -65,6 +65,26 @@ def test_flat_kernels_move_16_bytes_at_once(dtype):
     assert sorted(k for k, many, bits in wide if int(many) * int(bits) == 128) == ["ld", "ld", "st"], wide
 
 
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_kernels_of_other_layouts(dtype):
+    """Packs are 16 bytes at once, what repeats is read alone; tiles need no local memory and fit the shared memory."""
+    x, repeated, across = (Operand(kind, dtype, dtype) for kind in ("tensor", "repeated", "across"))
+    width, accesses = WIDTHS[dtype], {}
+    for form, vector, operands in (("packed", width, (x, repeated)), ("packed", width, (x, x)),
+                                   ("tiled", 0, (x, across)), ("tiled", 0, (across, across))):
+        for index in (32, 64):
+            batch = Batch()
+            batch.add(Call("mul", form, operands, dtype, dtype, (), index, False, "sm_90", vector))
+            ptx = build(batch, "sm_90", ptx=True).decode()
+            assert ".local" not in ptx, (form, operands)
+            wide = re.findall(r"(ld|st)\.global\.v(\d)\.[a-z](\d+)", ptx)
+            accesses[form, operands] = [k for k, many, bits in wide if int(many) * int(bits) == 128]
+    if width > 1:
+        times = pointwise._TIMES[width]
+        assert sorted(accesses["packed", (x, repeated)]) == ["ld"] * times + ["st"] * times
+        assert sorted(accesses["packed", (x, x)]) == ["ld"] * 2 * times + ["st"] * times
+
+
 def test_results_of_another_width_are_still_one_access():
     """float32 operands and bool results: 16 bytes read, 4 written."""
     x = flambeau.randn(8)

@@ -4,9 +4,12 @@ import math
 import struct
 from typing import NamedTuple
 
+from .._calls import ElementwiseCall, Operand
+from .arranging import DIMS, arrange, geometry
+from .arranging import collapse as collapse
 from .compiling import compile
-from .plans import Fill, Launch, Number, Plan, Pointer, Scratch, Seed
-from .pointwise import function_of, text, type_of
+from .plans import Fill, Launch, Number, Plan, Pointer, Pointwise, Scratch, Seed
+from .pointwise import THREADS, files_of, function_of, kernel, text, type_of
 
 #: files that kernels of rows stand on
 FILES = ("prelude.cuh", "functions.cuh", "complex.cuh", "blocks.cuh")
@@ -73,20 +76,6 @@ def blocks(n, threads):
     return max(1, math.ceil(n / threads))
 
 
-def collapse(sizes, *strides):
-    """(sizes, strides of each tensor) without dimensions of size 1, neighbours merged where all tensors allow it."""
-    merged = []
-    for d, size in enumerate(sizes):
-        steps = [s[d] for s in strides]
-        if size == 1:
-            continue
-        if merged and all(a == b * size for a, b in zip(merged[-1][1], steps, strict=True)):
-            merged[-1] = (merged[-1][0] * size, steps)
-        else:
-            merged.append((size, steps))
-    return [m[0] for m in merged], *([m[1][k] for m in merged] for k in range(len(strides)))
-
-
 def contiguous(info):
     """Whether elements lie in row-major order without gaps."""
     step = 1
@@ -108,6 +97,23 @@ def nothing():
 
 def refuse(call, why):
     raise NotImplementedError(f"{call.name} has no CUDA kernel yet {why}; move the tensors to the CPU by .cpu()")
+
+
+class Place(NamedTuple):
+    """Where elements are that are copied: a Pointer or Scratch, their dtype, strides, and whether it is a multiple of
+    16."""
+    value: object
+    dtype: str
+    strides: tuple
+    aligned: bool
+
+
+def _place(info):
+    return Place(Pointer(info.k), info.dtype, info.strides, info.aligned)
+
+
+#: what moves elements of a size unchanged
+_PLAIN = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 
 
 #: each thread of such a launch computes element i_
@@ -155,9 +161,7 @@ class Build:
         """A pointer to a copy of the operand's elements by strides that leave no gaps."""
         kind = self.type(info)
         packed = self.room(name, kind, numel(info), self.size(info))
-        if numel(info):
-            self._copy(Parameter(f"{kind}* out", packed.value), tensor("x", info, self.call.name), info.shape,
-                       strides, info.strides, kind)
+        self._copy(Place(packed.value, info.dtype, strides, True), _place(info), info.shape)
         return Parameter(f"const {kind}* {name}", packed.value)
 
     def optional(self, name, info, like):
@@ -172,32 +176,52 @@ class Build:
             return tensor(name, info, self.call.name, True)
         return self.output_as(name, info, row_major(info.shape))
 
-    def _copy(self, out, x, sizes, to, strides, kind):
-        sizes, to, strides = collapse(sizes, to, strides)
-        n = math.prod(sizes)
-        body = f"  out[offset_of<Index>(i_, to)] = cast<{kind}>(x[offset_of<Index>(i_, from)]);\n"
-        self.each(n, body, [out, x, layout("to", sizes, to), layout("from", sizes, strides)], index="int64_t",
-                  name="copy")
+    def _copy(self, out, x, shape):
+        """Elements of a dtype from one Place to another."""
+        if 0 in shape:
+            return
+        dtype = _PLAIN[type_of(x.dtype, self.call.name)[2]]
+        item = type_of(dtype, self.call.name)[2]
+        made = arrange(shape, [out.strides, x.strides], [item] * 2, [0 if p.aligned else item for p in (out, x)])
+        call = ElementwiseCall("copy", made.form, (Operand(made.kinds[0], dtype, dtype),), dtype, dtype, dtype, (),
+                               made.index, out.aligned and x.aligned, self.call.arch, made.vector)
+        function = function_of(call.name)
+        body, vector = kernel(function, call)
+        image = compile(text(*files_of(call.name)) + body, call.arch, self.call.name)
+        self._launch_copy(Pointwise(image, function, vector, THREADS), made, out.value, x.value, item)
 
-    def move(self, out, x, kind):
+    def _launch_copy(self, kernel, made, out, x, item):
+        """Once for each place of the dimensions that a Geometry does not hold."""
+        *inner, outer = made.sizes
+        if len(inner) >= DIMS:
+            steps = [s[-1] * item for s in made.strides]
+            made = made._replace(sizes=inner, strides=[s[:-1] for s in made.strides])
+            for k in range(outer):
+                to, source = (p._replace(byte_offset=p.byte_offset + k * step)
+                              for p, step in zip((out, x), steps, strict=True))
+                self._launch_copy(kernel, made, to, source, item)
+            return
+        walk = [] if made.form == "flat" else [Number(geometry(made.sizes, made.strides))]
+        n, blocks = math.prod(made.sizes), made.blocks(kernel.vector, kernel.threads)
+        if blocks >= 2**31:
+            refuse(self.call, "for so many elements: a launch has up to 2**31 - 1 blocks")
+        self.steps.append(Launch(kernel.image, kernel.function, (blocks, 1, 1), (kernel.threads, 1, 1), 0,
+                                 (out, x, *walk, Number(struct.pack("<q", n)))))
+
+    def move(self, out, x, _kind):
         """The elements of a tensor into another of its shape and dtype, whatever their strides."""
-        self._copy(tensor("out", out, self.call.name, True), tensor("x", x, self.call.name), x.shape, out.strides,
-                   x.strides, kind)
+        self._copy(_place(out), _place(x), x.shape)
 
     def spread(self, out, strides, x):
         """The elements of a tensor into memory that a parameter points to, by these strides."""
-        kind = self.type(x)
-        if numel(x):
-            self._copy(Parameter(f"{kind}* out", out.value), tensor("x", x, self.call.name), x.shape, strides,
-                       x.strides, kind)
+        aligned = isinstance(out.value, Scratch) and out.value.byte_offset % 16 == 0
+        self._copy(Place(out.value, x.dtype, strides, aligned), _place(x), x.shape)
 
     def output_as(self, name, info, strides):
         """A pointer where the result's elements are written by strides that leave no gaps, to be moved afterwards."""
         kind = self.type(info)
         packed = self.room(name, kind, numel(info), self.size(info))
-        if numel(info):
-            self._after.append((tensor("out", info, self.call.name, True), Parameter(f"const {kind}* x", packed.value),
-                                info.shape, info.strides, list(strides), kind))
+        self._after.append((_place(info), Place(packed.value, info.dtype, strides, True), info.shape))
         return packed
 
     def copy(self, out, x, n, to, source):
@@ -218,8 +242,8 @@ class Build:
         self.steps.append(launch(self.call, body, parameters, grid, threads, files, before, name))
 
     def plan(self):
-        for out, x, sizes, to, strides, kind in self._after:
-            self._copy(out, x, sizes, to, strides, kind)
+        for copied in self._after:
+            self._copy(*copied)
         return Plan(tuple(self.steps), tuple(self.scratch_sizes))
 
 

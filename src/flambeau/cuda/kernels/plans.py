@@ -74,7 +74,8 @@ class Plan(NamedTuple):
 
 
 class Pointwise(NamedTuple):
-    """A kernel for every call of one signature, whatever the shapes: each thread computes `vector` elements."""
+    """A kernel for every call of one signature, whatever the shapes: each thread computes `vector` elements; of tiles,
+    a block computes `vector` x `vector` elements."""
     image: bytes
     function: str
     vector: int

@@ -80,15 +80,16 @@ class _Signature:
         of = _bits if moved else type_of
         self.storage, self.wide, _ = of(call.compute, call.name)
         self.result = of(call.result, call.name)
-        self.tensors, self.numbers, self.lines_before = [], [], []
+        self.tensors, self.kinds, self.numbers, self.lines_before = [], [], [], []
         for name, operand in zip(names, call.operands, strict=False):
             wide = "bool" if operand.loop_dtype == "bool" else self.wide
-            if operand.kind == "tensor":
-                self.tensors.append((name, of(operand.dtype, call.name), wide))
-            elif operand.kind == "number":
+            if operand.kind == "number":
                 self._pass(name, of(operand.loop_dtype, call.name)[0], wide)
-            else:
+            elif operand.kind == "absent":
                 self.lines_before.append(f"const Absent {name};")
+            else:
+                self.tensors.append((name, of(operand.dtype, call.name), wide))
+                self.kinds.append(operand.kind)
         for name, scalar in zip(names[len(call.operands):], call.scalars, strict=True):
             self._scalar(name, scalar)
 
@@ -155,15 +156,63 @@ _VECTOR = """{opening}  const Index first_ = (Index(blockIdx.x) * {threads} + th
   }}
 }}
 """
-_STRIDED = """{opening}  const Index first_ = Index(blockIdx.x) * {width} + threadIdx.x;
+_STRIDED = """{opening}  const Index first_ = Index(blockIdx.x) * {width} + Index(threadIdx.x) * {pack};
+  Index to_[{times}];
+  {kept}
 #pragma unroll
-  for (int k_ = 0; k_ < {vector}; ++k_) {{
-    const Index i_ = first_ + k_ * {threads};
-    if (i_ >= n_) break;
+  for (int k_ = 0; k_ < {times}; ++k_) {{
     Index at_[{count}];
-    offsets_of<Index, {count}>(g_, i_, at_);
-    {each}
-    out_ptr[at_[0]] = cast<{out}>(settled_);
+    offsets_of<Index, {count}>(g_, least<Index>(first_ + k_ * {step}, n_ - {pack}), at_);
+    to_[k_] = at_[0];
+    {loads}
+  }}
+#pragma unroll
+  for (int k_ = 0; k_ < {times}; ++k_) {{
+    if (first_ + k_ * {step} >= n_) break;
+    {compute}
+  }}
+}}
+"""
+_ONE = """{each}
+    out_ptr[to_[k_]] = cast<{out}>(settled_);"""
+_PACK = """Pack<{out}, {pack}> out_pack;
+#pragma unroll
+    for (int v_ = 0; v_ < {pack}; ++v_) {{
+      {each}
+      out_pack.v[v_] = cast<{out}>(settled_);
+    }}
+    store<{pack}>(out_ptr + to_[k_], out_pack);"""
+#: lanes run along the second dimension of a tile while operands go to shared memory, else along the first
+_TILED = """{opening}  const Tile<Index, {count}, {side}> tile_(g_);
+  const int lane_ = threadIdx.x % 32, warp_ = threadIdx.x / 32;
+  {kept}
+#pragma unroll
+  for (int k_ = 0; k_ < {times}; ++k_) {{
+    const int a_ = warp_ + k_ / {across} * {warps}, b_ = lane_ + k_ % {across} * 32;
+    if (tile_.has(a_, b_)) {{
+      {loads}
+    }}
+  }}
+#pragma unroll
+  for (int k_ = 0; k_ < {times}; ++k_) {{
+    const int a_ = lane_ + k_ % {across} * 32, b_ = warp_ + k_ / {across} * {warps};
+    if (tile_.has(a_, b_)) {{
+      {direct}
+    }}
+  }}
+#pragma unroll
+  for (int k_ = 0; k_ < {times}; ++k_) {{
+    const int a_ = warp_ + k_ / {across} * {warps}, b_ = lane_ + k_ % {across} * 32;
+    {puts}
+  }}
+  __syncthreads();
+#pragma unroll
+  for (int k_ = 0; k_ < {times}; ++k_) {{
+    const int a_ = lane_ + k_ % {across} * 32, b_ = warp_ + k_ / {across} * {warps};
+    if (tile_.has(a_, b_)) {{
+      {each}
+      out_ptr[tile_.offset(g_, 0, a_, b_)] = cast<{out}>(settled_);
+    }}
   }}
 }}
 """
@@ -188,19 +237,58 @@ def _flat(s, name, index, aligned, vector):
     return _filled(_VECTOR, s, name, index, vector, one=one, loads=loads, each=each)
 
 
-def _strided(s, name, index, vector):
-    """Any layout: each element's offsets come from its place, `vector` of them a block's width apart per thread."""
-    place = {a: f"{a}_ptr[at_[{k + 1}]]" for k, (a, *_) in enumerate(s.tensors)}
-    count = 1 + len(s.tensors)
-    each = "\n    ".join(s.lines(place.get))
-    return _filled(_STRIDED, s, name, index, vector, ("Geometry g_",), each=each, count=count)
+def _strided(s, name, index, pack, times):
+    """Any layout: a thread finds the offsets of `times` elements, a block's width apart, or of packs of neighbours."""
+    kept, loads, at = [], [], {}
+    for k, ((a, of, _), kind) in enumerate(zip(s.tensors, s.kinds, strict=True), 1):
+        whole = pack > 1 and kind != "repeated"
+        kept.append(f"Pack<{of[0]}, {pack}> {a}_kept[{times}];" if whole else f"{of[0]} {a}_kept[{times}];")
+        loads.append(f"{a}_kept[k_] = load<{pack}>({a}_ptr + at_[{k}]);" if whole else
+                     f"{a}_kept[k_] = {a}_ptr[at_[{k}]];")
+        at[a] = f"{a}_kept[k_].v[v_]" if whole else f"{a}_kept[k_]"
+    each = ("\n      " if pack > 1 else "\n    ").join(s.lines(at.get))
+    compute = (_PACK if pack > 1 else _ONE).format(each=each, out=s.result[0], pack=pack)
+    return _filled(_STRIDED, s, name, index, pack * times, ("Geometry g_",), count=1 + len(s.tensors), pack=pack,
+                   times=times, step=THREADS * pack, kept="\n  ".join(kept), loads="\n    ".join(loads),
+                   compute=compute)
+
+
+def _tiled(s, name, index, side):
+    """A block for each tile: what runs along its second dimension is read so, and turned in shared memory."""
+    times = side * side // THREADS
+    kept, loads, direct, puts, at = [], [], [], [], {}
+    for k, ((a, of, _), kind) in enumerate(zip(s.tensors, s.kinds, strict=True), 1):
+        kept.append(f"{of[0]} {a}_kept[{times}];")
+        read = f"{a}_kept[k_] = {a}_ptr[tile_.offset(g_, {k}, a_, b_)];"
+        if kind == "across":  # rows of the room lie an odd number of words apart: no two lanes meet in a bank
+            kept.append(f"__shared__ Pack<{of[0]}, 1> {a}_room[{side}][{side + max(1, 4 // of[2])}];")
+            loads.append(read)
+            puts.append(f"{a}_room[a_][b_].v[0] = {a}_kept[k_];")
+            at[a] = f"{a}_room[a_][b_].v[0]"
+        else:
+            direct.append(read)
+            at[a] = f"{a}_kept[k_]"
+    lines = {"kept": "\n  ".join(kept), "puts": "\n    ".join(puts)}
+    for part, inside in (("loads", loads), ("direct", direct), ("each", s.lines(at.get))):
+        lines[part] = "\n      ".join(inside)
+    return _filled(_TILED, s, name, index, times, ("Geometry g_",), count=1 + len(s.tensors), side=side, times=times,
+                   across=side // 32, warps=THREADS // 32, **lines)
+
+
+#: packs of so many elements: how many of them a thread takes
+_TIMES = {1: 4, 2: 4, 4: 2, 8: 2, 16: 1}
 
 
 def kernel(name, call):
-    """(the kernel's text without the files it stands on, elements per thread)."""
+    """(the kernel's text without the files it stands on, elements per thread or along a tile's side)."""
     s = _Signature(call)
-    if call.form == "strided":
-        return _strided(s, name, call.index, 4), 4
+    if call.form == "tiled":
+        turned = sum(of[2] for (_, of, _), kind in zip(s.tensors, s.kinds, strict=True) if kind == "across")
+        side = 64 if turned <= 4 else 32
+        return _tiled(s, name, call.index, side), side
+    if call.form != "flat":
+        pack = max(call.vector, 1)
+        return _strided(s, name, call.index, pack, _TIMES[pack]), pack * _TIMES[pack]
     vector = max(1, 16 // max(of[2] for of in (s.result, *(of for _, of, _ in s.tensors))))
     return _flat(s, name, call.index, call.aligned, vector), vector
 
@@ -227,10 +315,10 @@ def lower_pointwise(call):
     """The kernel of a pointwise call, whose signature `call` is:
 
     name: the operator, or "copy" and "fill". compute: the dtype it computes in (halves: in float32). operands: each
-    with `kind` ("tensor", "number", "absent"), `dtype` and `loop_dtype`. result: the dtype of the tensor written.
-    scalars: the other arguments, "int", "float" or "complex" (passed at launch), "absent", ("str", first letter) or
-    ("bool", value). form: "flat" (all contiguous) or "strided". index: 32 or 64 bits for offsets. aligned: whether
-    all addresses are multiples of 16 bytes. arch: "sm_90".
+    with `kind` ("tensor", "number", "absent", "repeated", "across"), `dtype` and `loop_dtype`. result: the dtype of the
+    tensor written. scalars: the other arguments, "int", "float" or "complex" (passed at launch), "absent", ("str",
+    first letter) or ("bool", value). form: "flat" (all contiguous), "packed", "tiled" or "strided" (_calls.py says
+    which). index: 32 or 64 bits for offsets. aligned, vector: what may be read at once. arch: "sm_90".
     Raises NotImplementedError where the operator or a dtype has no kernel.
     """
     function = function_of(call.name)

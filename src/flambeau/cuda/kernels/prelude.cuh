@@ -236,9 +236,14 @@ struct Geometry {
   int32_t ndim, pad;
   int64_t sizes[8];
   int64_t strides[6][8];
+  uint32_t factor[8], shift[8];  // divide by a size as `quotient_by` does
 };
 template <class Index> struct Unsigned { typedef uint64_t type; };
 template <> struct Unsigned<int32_t> { typedef uint32_t type; };
+template <class Sizes, class Size> INLINE Size quotient_by(const Sizes& g, int d, Size n) { return n / Size(g.sizes[d]); }
+INLINE uint32_t quotient_by(const Geometry& g, int d, uint32_t n) {  // of n below 2^31
+  return __umulhi(2 * n, g.factor[d]) >> g.shift[d];
+}
 // The offsets of element `at` in the first COUNT operands, dimensions below FIRST left out.
 template <class Index, int COUNT, int FIRST = 0, class Sizes>
 INLINE void offsets_of(const Sizes& g, Index at, Index* offset) {
@@ -249,8 +254,8 @@ INLINE void offsets_of(const Sizes& g, Index at, Index* offset) {
 #pragma unroll
   for (int d = FIRST; d < 8; ++d) {
     if (d >= g.ndim) break;
-    const Size size = Size(g.sizes[d]), next = rest / size;
-    const Index place = Index(rest - next * size);
+    const Size next = d + 1 < g.ndim ? quotient_by(g, d, rest) : 0;
+    const Index place = Index(rest - next * Size(g.sizes[d]));
     rest = next;
 #pragma unroll
     for (int k = 0; k < COUNT; ++k) offset[k] += place * Index(g.strides[k][d]);
