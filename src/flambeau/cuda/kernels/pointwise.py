@@ -127,17 +127,6 @@ _OPENING = """extern "C" __global__ void __launch_bounds__({threads}) {name}({pa
   typedef {index} Index;
   const Index n_ = Index(count_);
 {before}"""
-_SINGLE = """{opening}  const Index first_ = Index(blockIdx.x) * {width} + threadIdx.x;
-#pragma unroll
-  for (int k_ = 0; k_ < {vector}; ++k_) {{
-    const Index i_ = first_ + k_ * {threads};
-    if (i_ < n_) {{
-      {one}
-      out_ptr[i_] = cast<{out}>(settled_);
-    }}
-  }}
-}}
-"""
 _VECTOR = """{opening}  const Index first_ = (Index(blockIdx.x) * {threads} + threadIdx.x) * {vector};
   if (first_ + {vector} <= n_) {{
     {loads}
@@ -156,14 +145,14 @@ _VECTOR = """{opening}  const Index first_ = (Index(blockIdx.x) * {threads} + th
   }}
 }}
 """
-_STRIDED = """{opening}  const Index first_ = Index(blockIdx.x) * {width} + Index(threadIdx.x) * {pack};
+#: elements or packs a block's width apart
+_SCATTERED = """{opening}  const Index first_ = Index(blockIdx.x) * {width} + Index(threadIdx.x) * {pack};
   Index to_[{times}];
   {kept}
 #pragma unroll
   for (int k_ = 0; k_ < {times}; ++k_) {{
-    Index at_[{count}];
-    offsets_of<Index, {count}>(g_, least<Index>(first_ + k_ * {step}, n_ - {pack}), at_);
-    to_[k_] = at_[0];
+    const Index i_ = least<Index>(first_ + k_ * {step}, n_ - {pack});
+    {find}
     {loads}
   }}
 #pragma unroll
@@ -228,9 +217,9 @@ def _filled(template, s, name, index, vector, more=(), **parts):
 
 def _flat(s, name, index, aligned, vector):
     """All operands contiguous: a vector of each per thread, or single elements a block's width apart."""
-    one = "\n      ".join(s.lines(lambda a: f"{a}_ptr[i_]"))
     if not aligned:
-        return _filled(_SINGLE, s, name, index, vector, one=one)
+        return _scattered(s, name, index, 1, vector, "to_[k_] = i_;", lambda k: "i_")
+    one = "\n      ".join(s.lines(lambda a: f"{a}_ptr[i_]"))
     loads = "\n    ".join(f"const Pack<{of[0]}, {vector}> {a}_pack = load<{vector}>({a}_ptr + first_);"
                           for a, of, _ in s.tensors)
     each = "\n      ".join(s.lines(lambda a: f"{a}_pack.v[k_]"))
@@ -238,19 +227,25 @@ def _flat(s, name, index, aligned, vector):
 
 
 def _strided(s, name, index, pack, times):
-    """Any layout: a thread finds the offsets of `times` elements, a block's width apart, or of packs of neighbours."""
+    """Any layout: a thread finds the offsets of `times` elements, or packs of neighbours."""
+    count = 1 + len(s.tensors)
+    find = f"Index at_[{count}];\n    offsets_of<Index, {count}>(g_, i_, at_);\n    to_[k_] = at_[0];"
+    return _scattered(s, name, index, pack, times, find, lambda k: f"at_[{k}]", ("Geometry g_",))
+
+
+def _scattered(s, name, index, pack, times, find, place, more=()):
+    """`times` elements or packs a thread, a block's width apart; `find` is where they are, place(k) in operand k."""
     kept, loads, at = [], [], {}
     for k, ((a, of, _), kind) in enumerate(zip(s.tensors, s.kinds, strict=True), 1):
         whole = pack > 1 and kind != "repeated"
         kept.append(f"Pack<{of[0]}, {pack}> {a}_kept[{times}];" if whole else f"{of[0]} {a}_kept[{times}];")
-        loads.append(f"{a}_kept[k_] = load<{pack}>({a}_ptr + at_[{k}]);" if whole else
-                     f"{a}_kept[k_] = {a}_ptr[at_[{k}]];")
+        loads.append(f"{a}_kept[k_] = load<{pack}>({a}_ptr + {place(k)});" if whole else
+                     f"{a}_kept[k_] = {a}_ptr[{place(k)}];")
         at[a] = f"{a}_kept[k_].v[v_]" if whole else f"{a}_kept[k_]"
     each = ("\n      " if pack > 1 else "\n    ").join(s.lines(at.get))
     compute = (_PACK if pack > 1 else _ONE).format(each=each, out=s.result[0], pack=pack)
-    return _filled(_STRIDED, s, name, index, pack * times, ("Geometry g_",), count=1 + len(s.tensors), pack=pack,
-                   times=times, step=THREADS * pack, kept="\n  ".join(kept), loads="\n    ".join(loads),
-                   compute=compute)
+    return _filled(_SCATTERED, s, name, index, pack * times, more, find=find, pack=pack, times=times,
+                   step=THREADS * pack, kept="\n  ".join(kept), loads="\n    ".join(loads), compute=compute)
 
 
 def _tiled(s, name, index, side):
