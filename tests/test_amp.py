@@ -287,3 +287,24 @@ def test_a_state_decides_the_dtype_under_autocast():
     with flambeau.autocast("cpu"):
         assert [t.dtype for t in layer(x.bfloat16(), h)] == [flambeau.float32] * 2
         assert [t.dtype for t in layer(x, h.bfloat16())] == [flambeau.bfloat16] * 2
+
+
+@pytest.mark.parametrize("dtype", (flambeau.bfloat16, flambeau.float16), ids=str)
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+def test_cross_entropy_of_halves_is_float32_without_a_copy(reduction, dtype):
+    """Loss and gradients, also those of gradients, are what a float32 copy of the logits gives."""
+    labels, weight = flambeau.tensor([1, 2, 3, -100, 5, 6]), flambeau.rand(10).to(dtype)
+    x = flambeau.randn(6, 10).to(dtype).requires_grad_()
+    wide = x.detach().float().requires_grad_()
+    options = {"reduction": reduction, "label_smoothing": 0.1}
+    with flambeau.autocast("cpu", dtype=flambeau.bfloat16):
+        loss = F.cross_entropy(x, labels, weight, **options)
+    expected = F.cross_entropy(wide, labels, weight.float(), **options)
+    assert loss.dtype == flambeau.float32 and flambeau.equal(loss, expected)
+    near, up = {"rtol": 2e-2, "atol": 2e-2}, flambeau.arange(10.0)
+    (first,), (second,) = (flambeau.autograd.grad(out.sum(), leaf, create_graph=True)
+                           for out, leaf in ((loss, x), (expected, wide)))
+    assert first.dtype == dtype and flambeau.equal(first, second.to(dtype))
+    (first,), (second,) = (flambeau.autograd.grad((g.float() * up).sum(), leaf)
+                           for g, leaf in ((first, x), (second, wide)))
+    assert first.dtype == dtype and flambeau.allclose(first.float(), second, **near)

@@ -243,6 +243,18 @@ Mask mask_of(const TensorRef& m, const Tensor& q) { return m ? Mask(*m, q) : Mas
 
 int64_t work_of(const Sizes& s) { return s.batch * s.queries * s.keys * (s.width + s.values) / 16; }
 
+// A result that lies as `like` does where, on a GPU, heads lie inside of rows: joining them again is no copy then.
+void output_as(Call& c, Dims shape, const Tensor& like) {
+  const bool inside = like.device.type == DeviceType::CUDA && like.ndim == 4 && like.strides[1] < like.strides[2];
+  if (!inside) {
+    c.output(shape, like.dtype, like.device);
+    return;
+  }
+  const int64_t heads = std::max<int64_t>(1, shape[1]), rows = std::max<int64_t>(1, shape[2]);
+  const int64_t width = std::max<int64_t>(1, shape[3]), strides[] = {rows * heads * width, width, heads * width, 1};
+  c.output(shape, like.dtype, like.device, strides);
+}
+
 // fused_attention(query, key, value, mask, is_causal, scale, cudnn) -> result, logarithm of each query's sum (float32)
 void infer_attention(Call& c) {
   Tensor &q = c.tensor(0), &k = c.tensor(1), &v = c.tensor(2);
@@ -250,7 +262,7 @@ void infer_attention(Call& c) {
   check_mask(c, 3, q, k);
   std::vector<int64_t> shape(q.sizes, q.sizes + q.ndim);
   shape.back() = v.size(v.ndim - 1);
-  c.output(shape, q.dtype, q.device);
+  output_as(c, shape, q);
   shape.pop_back();
   c.output(shape, DType::Float32, q.device);
 }
@@ -281,7 +293,7 @@ void infer_backward(Call& c) {
           c.tensor(5).size(q.ndim - 1) != v.size(q.ndim - 1))
     runtime_error(c.name(), ": the gradient ", shape_text(c.tensor(0).shape()), " and the result ",
         shape_text(c.tensor(5).shape()), " do not fit the query ", shape_text(q.shape()));
-  c.output_like(q), c.output_like(k), c.output_like(v);
+  for (const Tensor* t : {&q, &k, &v}) output_as(c, t->shape(), *t);
 }
 void cpu_backward(Call& c) {
   TensorRef in[5], lse = contiguous(*to_dtype(c.tensor(6), DType::Float32)), wide[3];

@@ -56,12 +56,13 @@ Labelled labelled(const Call& c, const Tensor& x, const Tensor& target) {
                   shape_text(x.shape()), " and target ", shape_text(target.shape()));
   return s;
 }
-void check_weight(const Call& c, const Tensor* weight, int64_t classes) {
+// wide: the input is of halves, the weights are of float32.
+void check_weight(const Call& c, const Tensor* weight, int64_t classes, const Tensor& x, bool wide = false) {
   if (weight && (weight->ndim != 1 || weight->numel != classes))
     runtime_error(c.name(), ": weight must hold one number per class, ", classes, ", in 1 dimension, got shape ",
                   shape_text(weight->shape()));
-  if (weight && weight->dtype != c.tensor(0).dtype)
-    runtime_error(c.name(), ": expected weight of the input's dtype ", dtype_name(c.tensor(0).dtype), ", got ",
+  if (weight && weight->dtype != (wide ? DType::Float32 : x.dtype))
+    runtime_error(c.name(), ": expected weight of the input's dtype ", dtype_name(x.dtype), ", got ",
                   dtype_name(weight->dtype), "; use weight.to(input.dtype)");
 }
 TensorRef labels_of(const Tensor& target) { return snapshot(target, DType::Int64); }  // used again and again
@@ -111,9 +112,9 @@ std::vector<T> upstream(const Tensor& grad, Reduction reduction, int64_t labels,
     v[size_t(i)] = T(reduction == Reduction::None ? g[i] : reduction == Reduction::Mean ? g[0] / weight : g[0]);
   return v;
 }
-void infer_loss(Call& c, const Tensor& x, const Tensor& target, Reduction reduction) {
-  if (reduction == Reduction::None) c.output(x.ndim == 1 ? Dims{} : target.shape(), x.dtype, x.device);
-  else c.output({}, x.dtype, x.device);
+void infer_loss(Call& c, const Tensor& x, const Tensor& target, Reduction reduction, DType dtype) {
+  if (reduction == Reduction::None) c.output(x.ndim == 1 ? Dims{} : target.shape(), dtype, x.device);
+  else c.output({}, dtype, x.device);
 }
 void check_upstream(const Call& c, const Tensor& grad, Reduction reduction, int64_t labels) {
   if (grad.numel != (reduction == Reduction::None ? labels : 1))
@@ -125,8 +126,8 @@ void check_upstream(const Call& c, const Tensor& grad, Reduction reduction, int6
 void infer_nll(Call& c) {
   Tensor &x = c.tensor(0), &target = c.tensor(1);
   const Labelled& s = c.hand_over(labelled(c, x, target));
-  check_weight(c, c.optional_tensor(2), s.classes);
-  infer_loss(c, x, target, reduction_of(c, 4));
+  check_weight(c, c.optional_tensor(2), s.classes, x);
+  infer_loss(c, x, target, reduction_of(c, 4), x.dtype);
 }
 constexpr int64_t kFarGrain = 1024;  // picked numbers that lie in lines of their own: each waits for memory
 
@@ -181,10 +182,12 @@ void cpu_nll(Call& c) {
 }
 
 // _nll_loss_backward(grad, self, target, weight, ignore_index, reduction)
+// Whether the loss was of float32 for an input of halves.
+bool is_wide(const Tensor& x, const Tensor& grad) { return is_half(x.dtype) && grad.dtype == DType::Float32; }
 void infer_nll_backward(Call& c) {
   Tensor &x = c.tensor(1), &target = c.tensor(2);
   const Labelled& s = c.hand_over(labelled(c, x, target));
-  check_weight(c, c.optional_tensor(3), s.classes);
+  check_weight(c, c.optional_tensor(3), s.classes, x, is_wide(x, c.tensor(0)));
   check_upstream(c, c.tensor(0), reduction_of(c, 5), s.labels());
   c.output_like(x);
 }
@@ -213,7 +216,8 @@ void cpu_nll_backward(Call& c) {
   });
 }
 
-// --- _cross_entropy(self, target, weight, ignore_index, reduction, label_smoothing): nll of log_softmax, in one pass
+// --- _cross_entropy(self, target, weight, ignore_index, reduction, label_smoothing, wide): nll of log_softmax, in one pass;
+// wide: of halves, the loss is float32
 // ---------- A label's distribution over classes is q_c = w_c ((1 - e) [c = label] + e / C); its loss is -sum_c q_c log
 // p_c.
 template <class T>
@@ -365,10 +369,12 @@ void tiled_gradients(const Tensor& x, Tensor& dx, const Labelled& s, const int64
 void infer_cross_entropy(Call& c) {
   Tensor &x = c.tensor(0), &target = c.tensor(1);
   const Labelled& s = c.hand_over(labelled(c, x, target));
-  check_weight(c, c.optional_tensor(2), s.classes);
+  const bool wide = c.boolean(6);
+  if (wide && !is_half(x.dtype)) runtime_error("_cross_entropy: expected an input of halves, got ", dtype_name(x.dtype));
+  check_weight(c, c.optional_tensor(2), s.classes, x, wide);
   double e = c.real(5);
   if (!(e >= 0 && e <= 1)) runtime_error("cross_entropy: label_smoothing must be between 0 and 1, got ", e);
-  infer_loss(c, x, target, reduction_of(c, 4));
+  infer_loss(c, x, target, reduction_of(c, 4), wide ? DType::Float32 : x.dtype);
 }
 void cpu_cross_entropy(Call& c) {
   Tensor& given = c.tensor(0);

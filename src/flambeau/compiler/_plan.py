@@ -20,8 +20,9 @@ from .passes.writes import forward_writes
 
 PASSES = (forward_writes, simplify, common_subexpressions, fast_math, convolutions_with_tails, products_with_tails,
           products_with_epilogues, products_with_rough_epilogues, join_products, recompute, fold_constants)
-#: these make operators that only the CPU has
-OF_CPU = (convolutions_with_tails, products_with_tails, join_products)
+#: these make operators that only the CPU has; and on a GPU what is computed again costs passes over memory, of which it
+#: has more than time
+OF_CPU = (convolutions_with_tails, products_with_tails, join_products, recompute)
 #: these make what NVIDIA's libraries do in one call
 OF_CUDA = (products_with_epilogues, products_with_rough_epilogues)
 #: these round differently

@@ -2,6 +2,7 @@
 
 import warnings
 
+from .. import _C
 from .._shown import shown
 from .kinds import OPS, composite, elementwise, plain, primitive
 from .softmax import _softmax_backward_data
@@ -65,8 +66,9 @@ def _cross_entropy_second(g, grad_output, self, target, weight, ignore_index, re
     if reduction == "none":
         upstream = grad_output.reshape(1) if self.ndim == 1 else grad_output.unsqueeze(1)
     along = g * (p * total - q) * scale
-    return ((along.sum() if reduction != "none" else along.sum(dim)).reshape(grad_output.shape) if needs[0] else None,
-            upstream * scale * total * _softmax_backward_data(g.expand(p.shape), p, dim, None) if needs[1] else None)
+    along = (along.sum() if reduction != "none" else along.sum(dim)).reshape(grad_output.shape)
+    slope = upstream * scale * total * _softmax_backward_data(g.expand(p.shape), p, dim, None)
+    return along.to(grad_output.dtype) if needs[0] else None, slope.to(self.dtype) if needs[1] else None
 
 
 _cross_entropy_backward = primitive(
@@ -78,15 +80,15 @@ _cross_entropy_backward = primitive(
     skip=_DERIVATIVE, doc="Gradient of cross_entropy: softmax minus the labels' distribution.")
 
 _cross_entropy = primitive(
-    "_cross_entropy(Tensor self, Tensor target, Tensor? weight, int ignore_index, str reduction, float label_smoothing)"
-    " -> Tensor", node="NllLossBackward0", namespace=None,
-    d={"self": lambda g, self, target, weight, ignore_index, reduction, label_smoothing:
+    "_cross_entropy(Tensor self, Tensor target, Tensor? weight, int ignore_index, str reduction, float label_smoothing,"
+    " bool wide=False) -> Tensor", node="NllLossBackward0", namespace=None,
+    d={"self": lambda g, self, target, weight, ignore_index, reduction, label_smoothing, wide:
        _cross_entropy_backward(g, self, target, weight, ignore_index, reduction, label_smoothing)},
-    skip="the kernel of cross_entropy, reached through it", doc="cross_entropy with class indices, in one pass.")
+    skip="the kernel of cross_entropy, reached through it", doc="cross_entropy with class indices, in one pass; wide: of halves, with a loss and weights of float32.")
 
 
 @composite("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, "
-           + _LEGACY.format("int ignore_index=-100, ") + ", float label_smoothing=0.0) -> Tensor", autocast="float32",
+           + _LEGACY.format("int ignore_index=-100, ") + ", float label_smoothing=0.0) -> Tensor",
            namespace="nn.functional", dtypes="float")
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
@@ -98,9 +100,21 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     """
     if size_average is not None or reduce is not None:
         reduction = chosen(reduction, size_average, reduce)
+    wide = _autocast_widens(input)  # the loss alone has to be float32, not a copy of all logits
+    if wide and weight is not None:
+        weight = weight.float()
     if not target.is_floating_point():
-        return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+        return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing, wide)
+    if wide:
+        input, target = input.float(), target.float()
     return _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _autocast_widens(x):
+    """Whether these are halves and autocast would make them float32."""
+    if x.dtype not in (_C.float16, _C.bfloat16):
+        return False
+    return (_C.cuda_autocast_state() if x.is_cuda else _C.autocast_state())[0]
 
 
 def _soft_cross_entropy(input, target, weight, ignore_index, reduction, smoothing):

@@ -387,8 +387,8 @@ INLINE void deliver_losses(const A* losses, const Labels<A, W, L>& labels, O* ou
   if (out) *out = cast<O>(mean ? sum / weight : sum);
   if (total) *total = mean ? weight : A(1);
 }
-template <class A, bool COLUMNS, int V, class T, class W, class L, class Index>
-INLINE void cross_entropy_backward(const T* grad, const T* x, const Labels<A, W, L>& labels, const A* total, T* out,
+template <class A, bool COLUMNS, int V, class G, class T, class W, class L, class Index>
+INLINE void cross_entropy_backward(const G* grad, const T* x, const Labels<A, W, L>& labels, const A* total, T* out,
                                    Index rows, Index n, Index inner, double smoothing, bool each) {
   const Row<Index, COLUMNS> row(rows, n, inner);
   if (!row.exists) return;

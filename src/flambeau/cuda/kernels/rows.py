@@ -192,7 +192,7 @@ def _reading(build, x, target, weight, ignored):
     """(rows, the statement that makes `labels`, its parameters)."""
     rows = Rows(build, 0 if len(x.shape) == 1 else 1, x)
     wide = build.wide(x)
-    kinds = f"{wide}, {build.type(x)}, {build.type(target)}"
+    kinds = f"{wide}, {build.type(weight or x)}, {build.type(target)}"
     return rows, f"const Labels<{kinds}> labels{{label, weight, ignored, n_classes}};\n  ", [
         build.input("label", target), build.optional("weight", weight, x), number("int64_t", "ignored", ignored),
         number("int64_t", "n_classes", rows.n)]
@@ -227,7 +227,7 @@ def _losses(call, weight, ignored, reduction, body):
 
 
 def _cross_entropy(call):
-    x, _, weight, ignored, reduction, smoothing = call.args
+    x, _, weight, ignored, reduction, smoothing, _ = call.args
 
     def body(build, rows, labels, parameters):
         rows.run(f"{labels}cross_entropy<{build.wide(x)}, {flag(rows.columns)}, {rows.wide}>"
