@@ -115,7 +115,8 @@ struct Piece {
 };
 
 // Operands: "eigh": A, which becomes the eigenvectors if they are wanted, values, info; "svd", of at most 32 rows and
-// columns: A, S, all of U and of V (not V^H), info; "cholesky": the addresses of the matrices, info.
+// columns: A, S, all of U and of V (not V^H), info; "cholesky": the addresses of the matrices, info. The rotations work
+// in U and V even where nobody wants vectors.
 class Batch final : public LibraryCall {
  public:
   Batch(int device, const Constants& c)
@@ -212,11 +213,10 @@ class Batch final : public LibraryCall {
   }
   void svd(const Piece& x) {
     const int m = int(m_), n = int(n_);
-    void* u = vectors_ ? x.place(2, m_ * m_ * s_.size()) : nullptr;
-    void* v = vectors_ ? x.place(3, n_ * n_ * s_.size()) : nullptr;
     const auto f = for_type(s_.type, l_.sgesvdj, l_.dgesvdj, l_.cgesvdj, l_.zgesvdj);
-    check(f(s_.handle, vectors_, m, n, x.place(0, matrix()), m, x.place(1, values()), u, m, v, n, x.at.room(),
-            length(), x.info(4), l_.svd_turns, int(x.count)), x.at.op, "cusolverDnXgesvdjBatched");
+    check(f(s_.handle, vectors_, m, n, x.place(0, matrix()), m, x.place(1, values()), x.place(2, m_ * m_ * s_.size()),
+            m, x.place(3, n_ * n_ * s_.size()), n, x.at.room(), length(), x.info(4), l_.svd_turns, int(x.count)),
+          x.at.op, "cusolverDnXgesvdjBatched");
   }
 };
 

@@ -85,7 +85,8 @@ def _rotate(build, a, given, values, info, u, v):
         upper(build, given, a, square, n, by_columns=True)
     rows = small.shape[-2]
     wide = rows if u is None or tau or theirs else u.shape[-1]
-    left, right = (NULL, NULL) if u is None else (_room(build, a, rows, wide), _room(build, a, n, n))
+    wanted = theirs or u is not None  # cuSOLVER works in U and V even where nobody wants them
+    left, right = (_room(build, a, rows, wide), _room(build, a, n, n)) if wanted else (NULL, NULL)
     if theirs:
         decompose_all(build, small, (square, values, left, right, info), "svd", vectors=int(u is not None))
     else:
