@@ -104,6 +104,23 @@ def test_matrices_that_are_not_finite_raise_what_the_cpu_raises(f):
     assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
+@pytest.mark.parametrize("bad", (float("nan"), float("inf")))
+@pytest.mark.parametrize("dtype", (fb.float32, fb.complex128), ids=str)
+def test_no_library_sees_matrices_that_are_not_finite(dtype, bad):
+    """It may answer with an error, or not at all. Eigenvalues of Hermitian matrices are NaN then, as on the CPU."""
+    a = fb.eye(3, dtype=dtype).repeat(3, 1, 1)
+    a[1, 2, 0] = bad
+    for x in (a, a[1]):
+        there, before = x.cuda(), SOLVER.library.fake_endless()
+        for f in (linalg.eig, linalg.eigvals, linalg.svd, linalg.svdvals):
+            with pytest.raises(RuntimeError):
+                f(there)
+        for mine, other in zip((*linalg.eigh(there), linalg.eigvalsh(there)),
+                               (*linalg.eigh(x), linalg.eigvalsh(x)), strict=True):
+            assert fb.equal(mine.cpu().abs().isnan(), other.abs().isnan())
+        assert SOLVER.library.fake_endless() == before
+
+
 @pytest.mark.parametrize("shape", ((4, 4), (2, 3, 5, 5)), ids=str)
 @pytest.mark.parametrize("dtype", (fb.float32, fb.complex128), ids=str)
 def test_eigenvectors_of_any_matrix(dtype, shape):

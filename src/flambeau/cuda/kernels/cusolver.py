@@ -81,22 +81,27 @@ def check(build, info, a, api):
 
 
 class Infinite:
-    """Finds matrices that hold an infinity or NaN before they are decomposed, and marks them as failed afterwards
-    (kNotFinite of native/kernels/matrices.h)."""
+    """Finds matrices that hold an infinity or NaN and makes them 0 before a library sees them, which may answer with an
+    error, or not at all. Afterwards they are marked as failed, or what was found is NaN."""
 
     def __init__(self, build, given, a):
-        self.build, self.count = build, batch_of(a)
-        self.found = build.room("found", "int", self.count, 4)
-        build.run("""  int odd = 0;
-  for (int64_t k = threadIdx.x; k < count; k += blockDim.x) odd |= !is_finite(x[blockIdx.x * count + k]);
-  odd = largest_block(odd);
-  if (threadIdx.x == 0) found[blockIdx.x] = odd;
-""", [Parameter(f"const {build.type(a)}* x", given.value), self.found, *sizes(count=a.shape[-2] * a.shape[-1])],
-                  self.count, 256)
+        self.build, self.batch, count = build, batch_of(a), a.shape[-2] * a.shape[-1]
+        self.found = build.room("found", "int", self.batch, 4)
+        build.zeros(self.found, 4 * self.batch)
+        parameters = [Parameter(f"{build.type(a)}* x", given.value), self.found, *sizes(count=count)]
+        for body in ("if (!is_finite(x[i_])) found[i_ / count] = 1;",
+                     f"if (found[i_ / count]) x[i_] = {build.type(a)}(0);"):
+            build.each(self.batch * count, f"  {body}\n", parameters)
 
     def mark(self, info):
-        self.build.each(self.count, "  if (found[i_]) info[i_] = -1;\n",
+        """They failed (kNotFinite of native/kernels/matrices.h)."""
+        self.build.each(self.batch, "  if (found[i_]) info[i_] = -1;\n",
                         [self.found, Parameter("int* info", info.value)])
+
+    def lose(self, place, kind, count):
+        """`count` numbers of each become NaN."""
+        self.build.each(self.batch * count, f"  if (found[i_ / count]) x[i_] = not_a_number<{kind}>();\n",
+                        [self.found, Parameter(f"{kind}* x", place.value), *sizes(count=count)])
 
 
 def addresses(build, given, a, count=None):
@@ -164,10 +169,12 @@ def _eigh(call):
         return nothing()
     build = begin(call, "cusolver")
     given, info = columns(build, a), build.room("info", "int", batch_of(a), 4)
+    infinite, found = Infinite(build, given, a), build.output("values", values)
     way = decompose_all if at_once(call, a) else decompose
-    way(build, a, (given, build.output("values", values), info), "eigh", upper=int(uplo in ("U", "u")),
-        vectors=int(vectors))
+    way(build, a, (given, found, info), "eigh", upper=int(uplo in ("U", "u")), vectors=int(vectors))
+    infinite.lose(found, build.type(values), a.shape[-1])
     if vectors:
+        infinite.lose(given, build.type(a), a.shape[-1] ** 2)
         take(build, out, given)
     check(build, info, a, "linalg.eigh")
     return build.plan()

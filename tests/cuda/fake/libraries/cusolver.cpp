@@ -24,6 +24,18 @@ int& unconverged() {
   return info;
 }
 
+// How many matrices that are not finite came to what iterates: the real library answers with an error, or not at all.
+long endless = 0;
+void look(int type, int64_t m, int64_t n, const void* a, int64_t lda) {
+  for (int64_t k = 0; k < m * n; ++k) {
+    const Number v = load(type, a, k / m * lda + k % m);
+    if (!std::isfinite(v.real()) || !std::isfinite(v.imag())) {
+      ++endless;
+      return;
+    }
+  }
+}
+
 int sizes(size_t* device, size_t* host) {
   *device = kRoom;
   *host = kHostRoom;
@@ -36,6 +48,7 @@ bool rooms(const void* device, size_t n, const void* host, size_t m) {
 }  // namespace
 
 API void fake_unconverged(int info) { unconverged() = info; }
+API long fake_endless() { return endless; }
 API int cusolverDnCreate(Handle** h) { ENTER("create"); *h = new Handle; return 0; }
 API int cusolverDnSetStream(Handle* h, void* s) {
   ENTER("set_stream");
@@ -102,6 +115,7 @@ namespace {
 
 int real_of(int type) { return type == 4 ? 0 : type == 5 ? 1 : type; }
 void eigh(int type, int vectors, int uplo, int n, void* a, int lda, void* values, int* info) {
+  look(type, n, n, a, lda);
   char job = vectors ? 'V' : 'N', triangle = uplo ? 'U' : 'L';
   int length = n * n + 64 * n + 64;
   std::vector<char> work(size_t(length) * 16), more(size_t(3 * n + 1) * 8);
@@ -111,6 +125,7 @@ void eigh(int type, int vectors, int uplo, int n, void* a, int lda, void* values
 }
 void svd(int type, char ju, char jv, int m, int n, void* a, int lda, void* s, void* u, int ldu, void* v, int ldv,
          int* info) {
+  look(type, m, n, a, lda);
   int length = 8 * (m + n) + 256;
   std::vector<char> work(size_t(length) * 16), more(size_t(5 * n + 1) * 8);
   if (type < 2)
@@ -215,6 +230,7 @@ API int cusolverDnXgeev(Handle* h, Settings*, int left, int right, int64_t n, in
       !valid(values, size_t(n) * bytes_of(wide)) || (right && !valid(vectors, size_t(ldr * n) * bytes_of(type))))
     return kInvalid;
   return submit(h, h->stream, [=] {
+    look(type, n, n, a, lda);
     char none = 'N', job = right ? 'V' : 'N';
     int order = int(n), step = int(lda), one = 1, other = int(ldr), length = int(64 * n + 64);
     const int64_t size = type == 0 ? 4 : 8;
@@ -322,16 +338,18 @@ int rotate(Handle* h, int type, int vectors, int uplo, int n, void* a, int lda, 
            static_cast<char*>(values) + k * size_t(n) * real, info + k);
   });
 }
-// V comes as it is, not as its adjoint.
+// V comes as it is, not as its adjoint. Without vectors too, the library works in the memory of U and V.
 int rotate_both(Handle* h, int type, int vectors, int m, int n, void* a, int lda, void* s, void* u, int ldu, void* v,
                 int ldv, void* room, int length, int* info, SvdTurns* turns, int batch) {
   const size_t size = bytes_of(type), real = bytes_of(real_of(type)), many = size_t(batch);
   if (m > 32 || n > 32 || m < n || lda < m || ldu < m || ldv < n || length != kLength || !known(turns) ||
       !valid(room, kLength * size) || !valid(a, size_t(lda * n) * size * many) || !valid(info, many * 4) ||
-      !valid(s, size_t(n) * real * many) ||
-      (vectors && (!valid(u, size_t(ldu * m) * size * many) || !valid(v, size_t(ldv * n) * size * many))))
+      !valid(s, size_t(n) * real * many) || !valid(u, size_t(ldu * m) * size * many) ||
+      !valid(v, size_t(ldv * n) * size * many))
     return kInvalid;
   return submit(h, h->stream, [=] {
+    std::memset(u, 0xff, size_t(ldu * m) * size * many);
+    std::memset(v, 0xff, size_t(ldv * n) * size * many);
     const char job = vectors ? 'A' : 'N';
     std::vector<char> adjoint(size_t(n * n) * size);
     for (size_t k = 0; k < many; ++k) {
