@@ -31,7 +31,7 @@ struct Heuristic {
 };
 static_assert(sizeof(Heuristic) == 96);
 
-enum { kNotSupported = 15 };
+enum { kInvalidValue = 7, kNotSupported = 15 };
 enum { kLayoutBatch = 5, kLayoutStep = 6 };
 enum { kDescTransposeA = 3, kDescTransposeB = 4, kDescEpilogue = 7, kDescBias = 8, kDescScaleA = 17, kDescScaleB = 18,
        kDescScaleD = 20, kDescFastSums = 25, kDescBiasType = 26, kDescScaleModeA = 31, kDescScaleModeB = 32 };
@@ -261,7 +261,10 @@ class Matmul final : public LibraryCall {
     int found = 0;
     const auto& l = layouts_;
     const Status status = l_.heuristic(handle_, desc_, l[0], l[1], l[2], l[3], preference, 1, &best, &found);
-    if (status == kNotSupported || (status == 0 && (found == 0 || best.state != 0)))
+    // Scales that do not go with the result's type are an invalid value to it.
+    const bool rescaled = p_.scales[0] != kScaleOne || p_.scales[1] != kScaleOne;
+    if (status == kNotSupported || (status == kInvalidValue && rescaled) ||
+        (status == 0 && (found == 0 || best.state != 0)))
       refuse(op);
     check(status, op, "cublasLtMatmulAlgoGetHeuristic");
     algorithm_ = best.algorithm;

@@ -53,8 +53,8 @@ def test_whole_numbers(dtype):
 def test_int8_goes_through_the_library():
     a, b = ramp(4, 8, dtype=fb.int8).cuda(), ramp(8, 4, dtype=fb.int8).cuda()
     assert calls(lambda: a @ b) == 1
-    assert calls(lambda: a[:, :7] @ b[:7, :3]) == 1  # its rows are 8 apart
-    assert calls(lambda: a[:, :7].contiguous() @ b[:7]) == 0  # and here 7, which the library does not take
+    assert calls(lambda: a[:, :7] @ b[:7]) == 0  # runs of 7 bytes, which the library does not take
+    assert calls(lambda: a @ b[:, :3]) == 0  # nor rows of 3 numbers in the result
 
 
 LAYOUTS = {
@@ -241,6 +241,42 @@ def test_a_library_without_scales_by_row_multiplies_in_bfloat16():
     there = [t.cuda() for t in (a, b, of_a, of_b)]
     assert calls(lambda: found.append(fb._scaled_mm(there[0], there[1].t(), *there[2:], out_dtype=fb.bfloat16))) == 1
     assert numbers.same(found[0], expected)
+
+
+def test_what_the_library_calls_an_invalid_value_is_multiplied_in_bfloat16():
+    """A result of 8 bits with scales by row. Of one scale for each matrix the same answer is an error."""
+    a, b = ramp(4, 32).to(E4), ramp(16, 32).to(E4)
+    there, launches = (a.cuda(), b.cuda().t()), []
+    for scales in ((fb.tensor(0.5), fb.tensor(2.0)), (fb.full((4, 1), 0.5), fb.full((1, 16), 2.0))):
+        args = (*there, *(s.cuda() for s in scales))
+        found = fb._scaled_mm(*args, out_dtype=E4)
+        assert numbers.same(found.float(), fb._scaled_mm(a, b.t(), *scales, out_dtype=E4).float(), 0.1)
+        before = _C._cuda.plan_counts()["launches"]
+        assert calls(lambda: fb._scaled_mm(*args, out_dtype=E4)) == 1  # noqa: B023
+        launches.append(_C._cuda.plan_counts()["launches"] - before)
+    assert launches == [0, 3]  # both matrices are widened, and what comes out is scaled
+    _C._cuda.forget_plans()
+    LT.fail(1, "heuristic", 7)
+    with pytest.raises(RuntimeError, match="INVALID_VALUE"):
+        fb._scaled_mm(*there, fb.tensor(0.5).cuda(), fb.tensor(2.0).cuda(), out_dtype=E4)
+
+
+BYTES = {"rows": lambda x: x, "columns": lambda x: x.mT.contiguous().mT, "expanded": lambda x: x[:1].expand(x.shape),
+         "shifted": lambda x: fb.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape),
+         "apart": lambda x: fb.cat([x, x[..., :1]], -1)[..., :-1]}
+
+
+@pytest.mark.parametrize("right", BYTES)
+@pytest.mark.parametrize("left", BYTES)
+def test_bytes_of_any_layout_go_through_the_library(left, right):
+    """Which takes one form: both in runs of what is summed over."""
+    a, b = ramp(2, 3, 8, dtype=fb.int8), ramp(2, 8, 4, dtype=fb.int8)
+    x, y = BYTES[left](a.cuda()), BYTES[right](b.cuda())
+    for f in (lambda x, y: x @ y, lambda x, y: x @ y[0], lambda x, y: x[0] @ y[1], lambda x, y: x[0] @ y,
+              lambda x, y: x.unsqueeze(0) @ y.unsqueeze(1), lambda x, y: fb._int_mm(x[1], y[1])):
+        found = []
+        assert calls(lambda: found.append(f(x, y))) == 1  # noqa: B023
+        assert fb.equal(found[0].cpu(), f(BYTES[left](a), BYTES[right](b)))
 
 
 def test_8_bit_floats_are_converted_on_the_device():

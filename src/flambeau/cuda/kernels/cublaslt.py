@@ -148,11 +148,32 @@ def product(build, a, b, out, alpha=1, beta=0, add=None, bias=None, activation="
     return None
 
 
+def _runs_of_bytes(build, info, batch):
+    """A Matrix of bytes whose rows are runs of memory, all multiples of 4 apart: the tensor itself or a copy."""
+    m = _operand(build, info, batch)
+    step = step_of(m.shape[-2:], m.strides[-2:])
+    if step[1] and m.alignment == 16 and not any(s % 4 for s in (*m.strides[:-2], step[0])):
+        return m
+    wide = info if len(info.shape) == 2 else expanded(info, m.shape)
+    packed = _packed(build.packed("a", wide), wide, 16)
+    return packed._replace(shape=m.shape, strides=(*(len(m.shape) - len(wide.shape)) * (0,), *packed.strides))
+
+
+def _multiply_bytes(build, a, b, c, batch):
+    """The only form of which GPUs have tensor cores for bytes: both matrices lie in runs of what is summed over."""
+    right = _runs_of_bytes(build, _transpose(b), batch)
+    multiply(build, _runs_of_bytes(build, a, batch), _transpose(right), c)
+
+
+def _transpose(m):
+    return m._replace(shape=(*m.shape[:-2], m.shape[-1], m.shape[-2]),
+                      strides=(*m.strides[:-2], m.strides[-1], m.strides[-2]))
+
+
 def _whole(build, a, b, out, batch):
     """int8: products are summed in 32 bits, and the lowest 8 are the result."""
     room = build.room("sums", "int32_t", numel(out), 4)
-    wide = out._replace(dtype="int32")
-    multiply(build, _operand(build, a, batch), _operand(build, b, batch), _packed(room, wide, 16))
+    _multiply_bytes(build, a, b, _packed(room, out._replace(dtype="int32"), 16), batch)
     build.copy(build.output("out", out).value, room.value, numel(out), "int8_t", "int32_t")
 
 
@@ -177,7 +198,7 @@ def _int_mm(call):
     if a.dtype != "int8" or not usable(call, a, b) or _nothing_to_multiply(out, a.shape[-1]):
         return None
     build = Build(call)
-    multiply(build, _operand(build, a, ()), _operand(build, b, ()), _packed(build.output("c", out), out, 16))
+    _multiply_bytes(build, a, b, _packed(build.output("c", out), out, 16), ())
     return build.plan()
 
 
@@ -237,10 +258,6 @@ def _flat(place, info, rows):
     return Matrix(place.value, info.dtype, (rows, columns), (columns, 1), _alignment(info) if contiguous(info) else 16)
 
 
-def _transposed(m):
-    return m._replace(shape=m.shape[::-1], strides=m.strides[::-1])
-
-
 def _linear_backward(call):
     grad, x, weight, mask = call.args
     to_x, to_w, to_b = call.results
@@ -256,7 +273,7 @@ def _linear_backward(call):
     summed = mask & 6 == 6 and on_the_way(call) and grad.dtype in _WITH_BIAS and to_b.aligned and contiguous(to_b)
     if mask & 2:
         data = _flat(conjugated(build, "x", x), x, rows)
-        multiply(build, _transposed(g), data, _flat(build.output("c", to_w), to_w, n),
+        multiply(build, _transpose(g), data, _flat(build.output("c", to_w), to_w, n),
                  **({"bias": Pointer(to_b.k), "activation": "bias_gradient"} if summed else {}))
     if mask & 4 and not summed:
         channel_sums(build, place, build.output("out", to_b), to_b, rows, n, 1, accumulated(build, grad),
@@ -276,14 +293,19 @@ def _scaled_mm(call):
     if on_the_way(call) and _fits_scaled(a, b, out, bias):
         _in_eight_bits(build, *call.args, out)
         return build.plan()
-    wide = [_packed(build.room(name, "bfloat16", numel(x), 2), x._replace(dtype="bfloat16"), 16)
-            for name, x in (("a", a), ("b", b))]
-    for x, to in zip((a, b), wide, strict=True):
-        build.copy(to.value, build.input("x", x).value, numel(x), "bfloat16", build.type(x))
     sums = build.room("sums", "float", numel(out), 4)
-    multiply(build, *wide, _packed(sums, out._replace(dtype="float32"), 16))
+    multiply(build, _widened(build, a), _widened(build, b), _packed(sums, out._replace(dtype="float32"), 16))
     finish_scaled(build, sums, *call.args[2:6], out)
     return build.plan()
+
+
+def _widened(build, info):
+    """A copy in bfloat16, by columns if the matrix lies so."""
+    by_columns = not contiguous(info) and contiguous(_transpose(info))
+    x = _transpose(info) if by_columns else info
+    wide = _packed(build.room("wide", "bfloat16", numel(x), 2), x._replace(dtype="bfloat16"), 16)
+    build.copy(wide.value, build.input("x", x).value, numel(x), "bfloat16", build.type(x))
+    return _transpose(wide) if by_columns else wide
 
 
 def _fits_scaled(a, b, out, bias):
@@ -296,9 +318,9 @@ def _fits_scaled(a, b, out, bias):
 
 def _in_eight_bits(build, a, b, scale_a, scale_b, bias, scale_result, _, fast, out):
     """The second matrix lies by columns: of its first operand the library takes only the transpose."""
-    right = b._replace(shape=b.shape[::-1], strides=b.strides[::-1])
-    b = _transposed(_operand(build, right, ())) if _by_rows(right) else \
-        _transposed(_packed(build.packed("b", right), right, 16))
+    right = _transpose(b)
+    b = _transpose(_operand(build, right, ())) if _by_rows(right) else \
+        _transpose(_packed(build.packed("b", right), right, 16))
     a = _operand(build, a, ()) if _by_rows(a) else _packed(build.packed("a", a), a, 16)
     target = _packed(build.output("c", out), out, 16)
     if bias is not None:
@@ -318,12 +340,12 @@ _BLOCKS = {2: "by_16", 3: "by_32", 4: "by_128", 5: "square"}
 def _block_scaled_mm(call):
     """Only by the library: whoever asks for it can widen the matrices instead."""
     a, b, scale_a, scale_b, recipe_a, recipe_b, _, fast = call.args
-    out, right = call.results[0], b._replace(shape=b.shape[::-1], strides=b.strides[::-1])
+    out, right = call.results[0], _transpose(b)
     if not (on_the_way(call) and present(call, "cublaslt") and numel(out) and a.shape[1] % 16 == b.shape[1] % 16 == 0
             and _by_rows(a) and _by_rows(right) and scale_a.aligned and scale_b.aligned):
         refuse(call, "for these layouts and sizes")
     build = Build(call)
-    multiply(build, _in_numbers(a), _transposed(_in_numbers(right)), _packed(build.output("c", out), out, 16),
+    multiply(build, _in_numbers(a), _transpose(_in_numbers(right)), _packed(build.output("c", out), out, 16),
              scales=(Pointer(scale_b.k), Pointer(scale_a.k), None), a_scales=_BLOCKS[recipe_b],
              b_scales=_BLOCKS[recipe_a], scaled_result=False, fast_sums=fast, bias_type="bfloat16")
     return build.plan()

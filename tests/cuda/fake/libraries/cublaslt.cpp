@@ -105,6 +105,16 @@ bool eight_bits(const Desc& d, Layout* const* l) {
          (d.epilogue == 1 || (d.epilogue == 4 && d.bias_type == bias));
 }
 
+// Bytes are multiplied in one form only: op(A) is A', op(B) is B, the sizes along which A and D lie multiples of 4.
+bool in_runs(const Desc& d, Layout* const* l) {
+  return d.transposed[0] && !d.transposed[1] && l[0]->rows % 4 == 0 && l[3]->rows % 4 == 0 && l[0]->ld % 4 == 0 &&
+         l[1]->ld % 4 == 0 && l[3]->ld % 4 == 0;
+}
+// Scales by row and a result of 8 bits: to the library an invalid value, not something unsupported.
+bool invalid(const Desc& d, Layout* const* l) {
+  return (d.modes[0] == 3 || d.modes[1] == 3) && (l[3]->type == 28 || l[3]->type == 29);
+}
+
 // Whether these types go together, as the library's documentation lists them.
 bool supported(const Desc& d, Layout* const* l) {
   if (d.epilogue == kBiasGradient && l[3]->batch != 1) return false;
@@ -117,7 +127,7 @@ bool supported(const Desc& d, Layout* const* l) {
       if (d.scale == 4) return a == 4 && c == 4 && d.epilogue == 1;
       return d.scale == 0 && (a == c || c == 0) && (a == 0 || (d.compute == 68 && (a == 2 || a == 14)));
     case 70: return (d.scale == a && a == c && (a == 1 || a == 5)) && d.epilogue == 1;
-    case 72: return a == 3 && c == 10 && d.scale == 10 && l[0]->ld % 4 == 0 && l[1]->ld % 4 == 0;
+    case 72: return a == 3 && c == 10 && d.scale == 10 && in_runs(d, l);
   }
   return false;
 }
@@ -192,6 +202,7 @@ API int cublasLtMatmulAlgoGetHeuristic(Handle*, Desc* d, Layout* a, Layout* b, L
   Layout* l[] = {a, b, c, out};
   *count = 0;
   if (asked < 1 || !known(d) || !known(p) || !fits(*d, l)) return kInvalid;
+  if (invalid(*d, l)) return kInvalid;
   if (!supported(*d, l)) return kNotSupported;
   *found = {{{mark(*d, l), p->alignment[0], p->alignment[1], p->alignment[3]}}, p->workspace ? kWorkspace : 0, 0, 1, {}};
   *count = 1;
