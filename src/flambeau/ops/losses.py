@@ -84,7 +84,8 @@ _cross_entropy = primitive(
     " bool wide=False) -> Tensor", node="NllLossBackward0", namespace=None,
     d={"self": lambda g, self, target, weight, ignore_index, reduction, label_smoothing, wide:
        _cross_entropy_backward(g, self, target, weight, ignore_index, reduction, label_smoothing)},
-    skip="the kernel of cross_entropy, reached through it", doc="cross_entropy with class indices, in one pass; wide: of halves, with a loss and weights of float32.")
+    skip="the kernel of cross_entropy, reached through it",
+    doc="cross_entropy with class indices, in one pass; wide: of halves, with a loss and weights of float32.")
 
 
 @composite("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, "

@@ -11,12 +11,18 @@ template <int V, int LANES, class Index> struct ChannelsLast {
       : rows(rows), channels(channels), height(height) {}
   INLINE Index channel() const { return (Index(blockIdx.x) * LANES + threadIdx.x % LANES) * V; }
   INLINE bool exists() const { return channel() < channels; }
-  // f(place in memory, row) for each pack of this thread.
-  template <class F> INLINE void each(const F& f) const {
+  // For all packs of this thread, MANY at a time: read(k, place in memory) for each, then use(k, place, row).
+  template <int MANY, class Read, class Use> INLINE void each(const Read& read, const Use& use) const {
     if (!exists()) return;
     const Index begin = Index(blockIdx.y) * height, end = begin + height < rows ? begin + height : rows;
-    Index at = (begin + Index(threadIdx.x / LANES)) * channels + channel();
-    for (Index r = begin + threadIdx.x / LANES; r < end; r += parts, at += parts * channels) f(at, r);
+    for (Index first = begin + threadIdx.x / LANES; first < end; first += parts * MANY) {
+#pragma unroll
+      for (int k = 0; k < MANY; ++k)
+        if (const Index r = first + k * parts; r < end) read(k, r * channels + channel());
+#pragma unroll
+      for (int k = 0; k < MANY; ++k)
+        if (const Index r = first + k * parts; r < end) use(k, r * channels + channel(), r);
+    }
   }
   // Joins what the threads of a channel have; f(channel, joined), once for each.
   template <class Join, class F> INLINE void deliver(const Join& join, typename Join::Acc* acc, const F& f) const {
@@ -42,13 +48,22 @@ template <int V, class Index> struct Planes {
       : batch(batch), channels(channels), inner(inner), depth(depth) {}
   INLINE Index channel() const { return blockIdx.x; }
   INLINE bool exists() const { return true; }
-  template <class F> INLINE void each(const F& f) const {
+  template <int MANY, class Read, class Use> INLINE void each(const Read& read, const Use& use) const {
     typedef typename Unsigned<Index>::type Size;
     const Index begin = Index(blockIdx.y) * depth, end = begin + depth < batch ? begin + depth : batch;
     const Size packs = Size(inner) / V, all = Size(end - begin) * packs;
-    for (Size k = threadIdx.x; k < all; k += 256) {
-      const Size b = k / packs;
-      f(((begin + Index(b)) * channels + channel()) * inner + Index(k - b * packs) * V, begin + Index(b));
+    for (Size first = threadIdx.x; first < all; first += 256 * MANY) {
+      Index at[MANY], row[MANY];
+#pragma unroll
+      for (int k = 0; k < MANY; ++k) {
+        const Size pack = first + k * 256, b = pack / packs;
+        row[k] = begin + Index(b);
+        at[k] = (row[k] * channels + channel()) * inner + Index(pack - b * packs) * V;
+        if (pack < all) read(k, at[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < MANY; ++k)
+        if (first + k * 256 < all) use(k, at[k], row[k]);
     }
   }
   template <class Join, class F> INLINE void deliver(const Join& join, typename Join::Acc* acc, const F& f) const {
@@ -58,7 +73,7 @@ template <int V, class Index> struct Planes {
   }
 };
 
-// --- what is summed: add(acc, place, row, channel) adds V elements, to V sums or to one
+// --- what is summed: read(place) gives V elements, add(acc, these, row, channel) adds them to V sums or to one
 template <class A> struct Two {
   A first, second;
 };
@@ -75,48 +90,63 @@ template <class A> struct JoinOne {
 // Mean and squared differences.
 template <class A, class T> struct SpreadOf {
   typedef Variance<T, A> Join;
+  template <int V> struct Given { Pack<T, V> x; };
   const T* x;
-  template <int V, bool APART, class Index> INLINE void add(Spread<A>* acc, Index at, Index, Index) const {
-    const Pack<T, V> own = load<V>(x + at);
+  template <int V, class Index> INLINE Given<V> read(Index at) const { return {load<V>(x + at)}; }
+  template <int V, bool APART, class Index> INLINE void add(Spread<A>* acc, const Given<V>& own, Index, Index) const {
 #pragma unroll
-    for (int j = 0; j < V; ++j) acc[APART ? j : 0] = Join().add(acc[APART ? j : 0], own.v[j], 0);
+    for (int j = 0; j < V; ++j) acc[APART ? j : 0] = Join().add(acc[APART ? j : 0], own.x.v[j], 0);
   }
 };
 template <class A, class T> struct SumOfChannel {
   typedef JoinOne<A> Join;
+  template <int V> struct Given { Pack<T, V> x; };
   const T* x;
-  template <int V, bool APART, class Index> INLINE void add(A* acc, Index at, Index, Index) const {
-    const Pack<T, V> own = load<V>(x + at);
+  template <int V, class Index> INLINE Given<V> read(Index at) const { return {load<V>(x + at)}; }
+  template <int V, bool APART, class Index> INLINE void add(A* acc, const Given<V>& own, Index, Index) const {
 #pragma unroll
-    for (int j = 0; j < V; ++j) acc[APART ? j : 0] = acc[APART ? j : 0] + cast<A>(own.v[j]);
+    for (int j = 0; j < V; ++j) acc[APART ? j : 0] = acc[APART ? j : 0] + cast<A>(own.x.v[j]);
   }
 };
-// g and g xhat, where mean and 1 / deviation belong to the row or to the channel.
-template <class A, class T, bool OF_ROWS> struct SlopesOf {
+// g and g xhat, where mean and 1 / deviation belong to the row's group of `of_group` channels; without groups (0) to the
+// channel.
+template <class A, class T, class G> struct SlopesOf {
   typedef JoinTwo<A> Join;
-  const T *grad, *x;
+  template <int V> struct Given {
+    Pack<G, V> grad;
+    Pack<T, V> x;
+  };
+  const G* grad;
+  const T* x;
   const A *means, *scales;
-  template <int V, bool APART, class Index> INLINE void add(Two<A>* acc, Index at, Index row, Index channel) const {
-    const Pack<T, V> g = load<V>(grad + at), own = load<V>(x + at);
+  int64_t groups, of_group;
+  template <int V, class Index> INLINE Given<V> read(Index at) const { return {load<V>(grad + at), load<V>(x + at)}; }
+  template <int V, bool APART, class Index>
+  INLINE void add(Two<A>* acc, const Given<V>& own, Index row, Index channel) const {
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      const Index of = OF_ROWS ? row : channel + (APART ? j : 0);
+      const Index c = channel + (APART ? j : 0);
+      const Index of = !groups ? c : groups == 1 ? row : row * Index(groups) + c / Index(of_group);
       Two<A>& to = acc[APART ? j : 0];
-      const A v = cast<A>(g.v[j]);
+      const A v = cast<A>(own.grad.v[j]);
       to.first += v;
-      to.second += v * (cast<A>(own.v[j]) - means[of]) * scales[of];
+      to.second += v * (cast<A>(own.x.v[j]) - means[of]) * scales[of];
     }
   }
 };
 template <int V, class Walk, class Term, class F>
 INLINE void sum_channels(const Walk& walk, const Term& term, const F& deliver) {
   typedef Lanes<typename Term::Join> Join;
+  constexpr int many = V >= 8 ? 2 : 4;
   const Join join{};
   typename Join::Acc acc[Walk::own];
 #pragma unroll
   for (int j = 0; j < Walk::own; ++j) acc[j] = join.init();
+  typename Term::template Given<V> given[many];
   const auto channel = walk.channel();
-  walk.each([&](auto at, auto row) { term.template add<V, Walk::apart>(acc, at, row, channel); });
+  walk.template each<many>(
+      [&](int k, auto at) { given[k] = term.template read<V>(at); },
+      [&](int k, auto, auto row) { term.template add<V, Walk::apart>(acc, given[k], row, channel); });
   walk.deliver(join, acc, deliver);
 }
 // What several blocks have summed: partial[chunk, channel]. 32 channels for a block of 256.
@@ -148,13 +178,14 @@ INLINE void normalize_channels(const Walk& walk, const T* x, T* out, const A* me
     const auto c = walk.channel() + j;
     if (walk.exists()) by[j] = {mean[c], factor[c], bias[c]};
   }
-  walk.each([&](auto at, auto) {
-    const Pack<T, V> own = load<V>(x + at);
+  constexpr int many = V >= 8 ? 2 : 4;
+  Pack<T, V> own[many];
+  walk.template each<many>([&](int k, auto at) { own[k] = load<V>(x + at); }, [&](int k, auto at, auto) {
     Pack<T, V> to;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const Affine<A>& f = by[Walk::apart ? j : 0];
-      to.v[j] = cast<T>((cast<A>(own.v[j]) - f.mean) * f.factor + f.bias);
+      to.v[j] = cast<T>((cast<A>(own[k].v[j]) - f.mean) * f.factor + f.bias);
     }
     store<V>(out + at, to);
   });
@@ -171,13 +202,15 @@ INLINE void normalize_backward(const Walk& walk, const T* grad, const T* x, T* o
     const auto c = walk.channel() + j;
     if (walk.exists()) by[j] = {mean[c], factor[c], constant[c], linear[c]};
   }
-  walk.each([&](auto at, auto) {
-    const Pack<T, V> g = load<V>(grad + at), own = load<V>(x + at);
+  constexpr int many = V >= 8 ? 2 : 4;
+  Pack<T, V> g[many], own[many];
+  walk.template each<many>([&](int k, auto at) { g[k] = load<V>(grad + at), own[k] = load<V>(x + at); },
+                           [&](int k, auto at, auto) {
     Pack<T, V> to;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const Slope<A>& s = by[Walk::apart ? j : 0];
-      to.v[j] = cast<T>(s.factor * (cast<A>(g.v[j]) - s.constant - (cast<A>(own.v[j]) - s.mean) * s.linear));
+      to.v[j] = cast<T>(s.factor * (cast<A>(g[k].v[j]) - s.constant - (cast<A>(own[k].v[j]) - s.mean) * s.linear));
     }
     store<V>(out + at, to);
   });

@@ -2,7 +2,7 @@
 
 import math
 
-from .launches import Build, Parameter, blocks, contiguous, flag, nothing, number, numel, refuse, sizes
+from .launches import Build, Parameter, blocks, contiguous, nothing, number, numel, refuse, sizes
 from .layouts import Placed, channels_last
 from .plans import Number
 
@@ -128,13 +128,14 @@ def _kept(batch, call, running, saved):
     return [*moved, *kept], kind
 
 
-_STATISTICS = """typedef {wide} A; const A mean = v.mean, var = v.squares / A(n), scale = rsqrt(var + A(eps));
+_STATISTICS = """typedef {wide} A;
+    const A mean = v.mean(), squares = v.around_mean(), scale = rsqrt(squares / A(n) + A(eps));
     means[c] = mean; scales[c] = scale;
     if (save_mean) save_mean[c] = mean;
     if (save_scale) save_scale[c] = scale;
     if (running_mean) running_mean[c] = cast<{kind}>(cast<A>(running_mean[c]) * A(1 - momentum) + mean * A(momentum));
     if (running_var) running_var[c] = cast<{kind}>(
-        cast<A>(running_var[c]) * A(1 - momentum) + v.squares / A(n - 1) * A(momentum));
+        cast<A>(running_var[c]) * A(1 - momentum) + squares / A(n - 1) * A(momentum));
     """
 
 
@@ -143,7 +144,7 @@ def _statistics(batch, call, x, running, saved, eps, momentum, more="", to=()):
     means, scales = batch.room("means"), batch.room("scales")
     kept, kind = _kept(batch, call, running, saved)
     way = batch.channels()
-    way.sum(f"SpreadOf<{batch.wide}, {batch.build.type(batch.x)}>", "x", [x], 3 * batch.bytes,
+    way.sum(f"SpreadOf<{batch.wide}, {batch.build.type(batch.x)}>", "x", [x], 4 * batch.bytes,
             _STATISTICS.format(wide=batch.wide, kind=kind) + more,
             [means, scales, *kept, number("int64_t", "n", batch.n), number("double", "eps", eps),
              number("double", "momentum", momentum), *to])
@@ -214,7 +215,7 @@ def _batch_norm_backward(call):
     way = batch.channels()
     # without `means`, which only the sums need, where blocks are joined
     more = [statistics[1]] if way.chunks > 1 else []
-    way.sum(f"SlopesOf<{batch.wide}, {build.type(x)}, {flag(False)}>", "grad, x, means, scales",
+    way.sum(f"SlopesOf<{batch.wide}, {build.type(x)}, {build.type(grad)}>", "grad, x, means, scales, 0, 0",
             [g, data, *statistics], 2 * batch.bytes, finish,
             [*more, build.optional("weight", weight, weight or x), number("int64_t", "n", batch.n), *rooms, *sums])
     way.run("normalize_backward<V>(walk, grad, x, out, means, factors, constants, linears);",

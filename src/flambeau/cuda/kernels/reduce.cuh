@@ -61,7 +61,11 @@ template <class A> struct Placed {
 template <class T, class A, bool LARGEST> struct ArgBest : One {
   typedef Placed<A> Acc;
   INLINE Acc init() const { return {LARGEST ? Limits<A>::lowest() : Limits<A>::highest(), int64_t(1) << 62}; }
-  INLINE Acc add(Acc a, T v, int64_t place) const { return combine(a, Acc{cast<A>(v), place}); }
+  INLINE Acc add(Acc a, T v, int64_t place) const {  // a later place, so that only what is better counts
+    const A x = cast<A>(v);
+    const bool better = (LARGEST ? a.value < x : x < a.value) || (x != x && a.value == a.value);
+    return better || a.place == int64_t(1) << 62 ? Acc{x, place} : a;
+  }
   INLINE Acc combine(Acc a, Acc b) const {
     const bool odd_a = a.value != a.value, odd_b = b.value != b.value;
     const bool second = odd_a != odd_b ? odd_b
@@ -97,36 +101,39 @@ template <class T, class A> struct Min : One {
   INLINE Acc combine(Acc a, Acc b) const { return smaller(a, b); }
   INLINE Acc finish(Acc a, int64_t) const { return a; }
 };
-// Count, mean and sum of squared differences (Chan, Golub and LeVeque 1979 join two of them).
+// Sums of differences and of their squares from `origin`, a thread's first number: two multiplications for each number
+// and no division. Two of them are joined by their means (Chan, Golub and LeVeque 1979).
 template <class A> struct Spread {
-  A mean, squares, count;
+  A origin, sum, squares, count;
+  INLINE A mean() const { return count > A(0) ? origin + sum / count : A(0); }
+  INLINE A around_mean() const { return count > A(0) ? squares - sum * (sum / count) : A(0); }
 };
 template <class T, class A> struct Variance : One {
   typedef Spread<A> Acc;
   double correction;
-  INLINE Acc init() const { return {A(0), A(0), A(0)}; }
+  INLINE Acc init() const { return {A(0), A(0), A(0), A(0)}; }
   INLINE Acc add(Acc a, T v, int64_t) const {
-    const A x = cast<A>(v), n = a.count + A(1), d = x - a.mean, mean = a.mean + d / n;
-    return {mean, a.squares + d * (x - mean), n};
+    const A x = cast<A>(v), origin = a.count == A(0) ? x : a.origin, d = x - origin;
+    return {origin, a.sum + d, a.squares + d * d, a.count + A(1)};
   }
   INLINE Acc combine(Acc a, Acc b) const {
     const A n = a.count + b.count;
     if (n == A(0)) return a;
-    const A d = b.mean - a.mean, share = b.count / n;
-    return {a.mean + d * share, a.squares + b.squares + d * d * a.count * share, n};
+    const A d = b.mean() - a.mean(), share = b.count / n;
+    return {a.mean() + d * share, A(0), a.around_mean() + b.around_mean() + d * d * a.count * share, n};
   }
-  INLINE A finish(Acc a, int64_t n) const { return a.squares / A(n - correction > 0 ? n - correction : 0); }
+  INLINE A finish(Acc a, int64_t n) const { return a.around_mean() / A(n - correction > 0 ? n - correction : 0); }
 };
 template <class T, class A> struct Deviation : Variance<T, A> {
   INLINE A finish(Spread<A> a, int64_t n) const { return sqrt(Variance<T, A>::finish(a, n)); }
 };
 template <class T, class A> struct VarianceMean : Variance<T, A> {
   static constexpr bool pair = true;
-  INLINE A second(Spread<A> a, int64_t n) const { return n ? a.mean : not_a_number<A>(); }
+  INLINE A second(Spread<A> a, int64_t n) const { return n ? a.mean() : not_a_number<A>(); }
 };
 template <class T, class A> struct DeviationMean : Deviation<T, A> {
   static constexpr bool pair = true;
-  INLINE A second(Spread<A> a, int64_t n) const { return n ? a.mean : not_a_number<A>(); }
+  INLINE A second(Spread<A> a, int64_t n) const { return n ? a.mean() : not_a_number<A>(); }
 };
 // The smallest and the largest at once.
 template <class A> struct Range {

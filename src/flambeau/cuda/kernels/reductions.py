@@ -8,8 +8,8 @@ from .plans import Number, Plan, Scratch
 from .pointwise import type_of
 
 #: bytes of an accumulator, by the operation; where absent it is the accumulated type alone
-_PARTS = {"ArgMax": 2, "ArgMin": 2, "MaxDim": 2, "MinDim": 2, "Variance": 3, "Deviation": 3, "VarianceMean": 3,
-          "DeviationMean": 3, "LogSumExp": 2, "MinMax": 2}
+_PARTS = {"ArgMax": 2, "ArgMin": 2, "MaxDim": 2, "MinDim": 2, "Variance": 4, "Deviation": 4, "VarianceMean": 4,
+          "DeviationMean": 4, "LogSumExp": 2, "MinMax": 2}
 _CHUNK, _BLOCKS = 4096, 1024
 
 

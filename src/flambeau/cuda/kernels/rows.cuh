@@ -179,7 +179,7 @@ INLINE Moments<A> row_moments(const T* row, Kept<T, V, K>& kept, Index n, double
       for (int j = 0; j < V; ++j) acc = op.add(acc, own.v[j], i);
     });
     acc = combine_block(op, acc, room);
-    return {acc.mean, rsqrt(acc.squares / A(n) + A(eps))};
+    return {acc.mean(), rsqrt(acc.around_mean() / A(n) + A(eps))};
   } else {
     __shared__ A room[32];
     A sum = A(0), squares = A(0);
@@ -281,27 +281,6 @@ INLINE void norm_backward(const T* grad, const T* x, const W* weight, T* out, A*
     scales[row] = scale;
   }
 }
-// Sums of g and g xhat for weight c: over all rows of its group and the `inner` elements beside each other.
-template <class A, class T, class W, class Index>
-INLINE void norm_weights(const T* grad, const T* x, const A* means, const A* scales, W* grad_weight, W* grad_bias,
-                         Index rows, Index n, Index inner, Index groups, Index weights) {
-  __shared__ A room[32];
-  const Index c = blockIdx.x, each = n / inner, group = groups > 1 ? c / each : 0, place = groups > 1 ? c % each : c;
-  const Index many = rows / groups * inner;
-  A sum = A(0), with = A(0);
-  for (Index k = threadIdx.x; k < many; k += blockDim.x) {
-    const Index row = k / inner * groups + group, at = row * n + place * inner + k % inner;
-    const A g = cast<A>(grad[at]);
-    sum += g;
-    with += g * (cast<A>(x[at]) - means[row]) * scales[row];
-  }
-  sum = combine_block(SumOf<A>(), sum, room);
-  with = combine_block(SumOf<A>(), with, room);
-  if (threadIdx.x != 0) return;
-  if (grad_weight) grad_weight[c] = cast<W>(with);
-  if (grad_bias) grad_bias[c] = cast<W>(sum);
-}
-
 // --- cross entropy: row r of [batch, classes, inner] with its label; a label that is no class gives NaN
 template <class A, class W, class L> struct Labels {
   const L* label;

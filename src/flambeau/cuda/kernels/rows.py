@@ -138,16 +138,14 @@ class _Norm:
         if not sums:
             return build.plan()
         to = [build.output("grad_weight", results[1]), build.output("grad_bias", results[2])]
-        if self.plain:
-            kind = build.type(results[1])
-            Channels(build, self.rows, self.n, 1, grad, self.x).sum(
-                f"SlopesOf<{wide}, {build.type(self.x)}, {flag(True)}>", "grad, x, means, scales",
-                [g, x, means, scales], 2 * size, f"if (grad_weight) grad_weight[c] = cast<{kind}>(v.second); "
-                f"if (grad_bias) grad_bias[c] = cast<{kind}>(v.first);", to)
-            return build.plan()
-        body = (f"{self.index}  norm_weights<{wide}>(grad, x, means, scales, grad_weight, grad_bias, Index(rows), "
-                f"{self.given});\n")
-        build.run(body, [g, x, means, scales, *to, *sizes(rows=self.rows), *self.shape], self.weights, 256, _FILES)
+        kind, many = build.type(results[1]), self.rows // self.groups
+        shape = (self.rows, self.n, 1) if self.plain else (many, self.weights, self.inner)
+        Channels(build, *shape, grad, self.x).sum(
+            f"SlopesOf<{wide}, {build.type(self.x)}, {build.type(grad)}>",
+            "grad, x, means, scales, Index(groups), Index(of_group)",
+            [g, x, means, scales, *sizes(groups=self.groups, of_group=shape[1] // self.groups)], 2 * size,
+            f"if (grad_weight) grad_weight[c] = cast<{kind}>(v.second); "
+            f"if (grad_bias) grad_bias[c] = cast<{kind}>(v.first);", to)
         return build.plan()
 
 
