@@ -35,12 +35,14 @@ struct Parameters {
 struct Group {
   const BlockCode& code;
   const PlanRun& run;
+  std::span<char* const> memory;
   std::string key;
   Walk walk;
 
   void word(const auto& v) { key += concat(v, " "); }
   int item_of(int memory) const;
   char letter_of(int memory) const;
+  int64_t elements_of_thread() const;
   int64_t reach() const;
   void lay_out();
   void describe_cells();
@@ -76,11 +78,25 @@ int64_t Group::reach() const {
   return most;
 }
 
-// How memory lies in a space of one dimension: end to end, one element, or otherwise.
-char Group::letter_of(int memory) const {
+// How memory lies in a space of one dimension: end to end ('p' from an address of whole accesses of 16 bytes on), one
+// element, or otherwise.
+char Group::letter_of(int k) const {
   if (walk.ndim > 1) return 's';
-  const int64_t step = walk.strides[memory][0];
-  return step == 1 ? 'u' : step == 0 ? 'z' : 's';
+  const int64_t step = walk.strides[k][0];
+  if (step != 1) return step == 0 ? 'z' : 's';
+  return !code.columns && reinterpret_cast<uintptr_t>(memory[size_t(k)]) % 16 == 0 ? 'p' : 'u';
+}
+
+// As in src/flambeau/cuda/kernels/groups.py: two packs where all memory is read and written so, else four elements.
+int64_t Group::elements_of_thread() const {
+  int item = 1;
+  bool packed = false;
+  for (int k = 0; k < code.space.operands; ++k) {
+    const char letter = letter_of(k);
+    if (letter == 'p') packed = true, item = std::max(item, item_of(k));
+    else if (letter != 'z') return 4;
+  }
+  return packed ? 2 * std::max(1, 16 / item) : 4;
 }
 
 void Group::describe_cells() {
@@ -142,10 +158,10 @@ void Group::pass_numbers(Parameters& p) const {
 }
 
 void run_group(const BlockCode& code, const PlanRun& r, Device where, std::span<char* const> memory) {
-  constexpr unsigned kThreads = 256, kEach = 4;  // elements of a thread, where no rows are summed
+  constexpr unsigned kThreads = 256;
   const int device = index_of(where);
   use_device(device);
-  Group g{code, r, {}, {}};
+  Group g{code, r, memory, {}, {}};
   g.lay_out();
   g.describe_cells();
   g.describe_code();
@@ -159,7 +175,8 @@ void run_group(const BlockCode& code, const PlanRun& r, Device where, std::span<
   g.pass_numbers(p);
   const Function kernel = named_kernel(device, "group", g.key);
   const unsigned threads = !columns || columns > 1024 ? kThreads : columns > 128 ? 128 : 32;
-  const int64_t blocks = columns ? rows : (code.numel + kThreads * kEach - 1) / (kThreads * kEach);
+  const int64_t each = int64_t(kThreads) * g.elements_of_thread();
+  const int64_t blocks = columns ? rows : (code.numel + each - 1) / each;
   launch("a fused group", device, kernel, {unsigned(blocks), 1, 1}, {threads, 1, 1}, 0, p.places.data());
 }
 

@@ -105,3 +105,25 @@ def test_other_sizes_need_no_other_kernel():
         x = fb.randn(n)
         assert fb.allclose(compiled(x.cuda()).cpu(), (x * 2 + 1).sin(), atol=1e-6)
     assert compiling.compile.cache_info().misses - made <= 2  # a tensor of one element lies otherwise; copies
+
+
+@pytest.mark.parametrize("dtypes", ((fb.float32,) * 2, (fb.bfloat16,) * 2, (fb.bfloat16, fb.float32), (fb.float64,) * 2,
+                                    (fb.uint8, fb.float32)), ids=str)
+def test_packs_of_any_number_of_elements(dtypes):
+    """Whole packs, a part of one, and addresses that are no whole accesses; two results, one of them in place."""
+    def function(x, y, z):
+        z.mul_(2).add_(1)
+        return (x * 2 + y).abs() + z, x + 1
+
+    compiled = fb.compile(function)
+    for n in (1, 5, 8, 4096, 8195, 20001):
+        for start in (0, 1):
+            numbers = fb.arange(n + 1.0).remainder(7)[start:n + start]
+            x, y = (numbers.sub(0 if d == fb.uint8 else 3).to(d) for d in dtypes)
+            z = fb.arange(float(n)).to(dtypes[1])
+            there, here = [t.cuda()[:] for t in (x, y, z)], [x.clone(), y.clone(), z.clone()]
+            if start:
+                there[0] = fb.cat([there[0][:1], there[0]])[1:]
+            for mine, theirs in zip(compiled(*there), function(*here), strict=True):
+                assert mine.dtype == theirs.dtype and fb.allclose(mine.cpu().double(), theirs.double(), rtol=2e-2)
+            assert fb.equal(there[2].cpu(), here[2])

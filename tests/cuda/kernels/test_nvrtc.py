@@ -230,14 +230,17 @@ SOFTMAX = ("rows 32 ss 6 I float32 1 0 R float32 -1 1 R float32 -1 0 R float32 -
            "F 1 1 1 0 amax L 2 0 2 0 1 sub float32 1 int L 3 0 1 2 exp float32 0 F 4 1 1 3 sum "
            "L 5 0 2 3 4 div float32 1 absent")
 
+#: the chain of halves, read and written eight at once
+PACKED = CHAIN.replace("uu", "pp").replace("I float32", "I bfloat16").replace("R float32 0 0", "R bfloat16 0 0")
+
 #: (family, key) of kernels that no signature names
 NAMED = [*(("optim", f"{law} {dtype}") for law in range(5) for dtype in ("float32", "float64", "bfloat16")),
-         ("optim_counts", ""), ("group", CHAIN), ("group", CHAIN.replace("uu", "ss")), ("group", SOFTMAX)]
+         ("optim_counts", ""), *(("group", key) for key in (CHAIN, CHAIN.replace("uu", "ss"), PACKED, SOFTMAX))]
 
 
 @pytest.mark.parametrize("arch", ("sm_90", *(pytest.param(a, marks=pytest.mark.exhaustive)
                                              for a in ("sm_80", "sm_100"))))
-@pytest.mark.parametrize(("family", "key"), [n if n[1] in ("1 float32", "", CHAIN, SOFTMAX) else pytest.param(
+@pytest.mark.parametrize(("family", "key"), [n if n[1] in ("1 float32", "", CHAIN, PACKED, SOFTMAX) else pytest.param(
     *n, marks=pytest.mark.exhaustive) for n in NAMED])
 def test_kernels_that_no_signature_names(family, key, arch):
     _, text = FAMILIES[family](key)

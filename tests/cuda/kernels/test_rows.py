@@ -152,8 +152,8 @@ def test_rows_of_any_length(n, dtype):
 
 @pytest.mark.parametrize("training", (True, False))
 @pytest.mark.parametrize("last", (True, False))
-@pytest.mark.parametrize("shape", ((5, 8), (6, 6, 4, 4), (70, 16, 7, 7), (3, 129, 5), (2, 40, 30, 40), (9, 24, 4, 4, 4)),
-                         ids=str)
+@pytest.mark.parametrize("shape", ((5, 8), (6, 6, 4, 4), (70, 16, 7, 7), (3, 129, 5), (2, 40, 30, 40),
+                                   (9, 24, 4, 4, 4)), ids=str)
 @pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16), ids=str)
 def test_batch_norm_in_both_orders(dtype, shape, last, training):
     """Channels last and in planes, in one block for each channel or several, statistics far from 0."""

@@ -1,9 +1,10 @@
 """Fused groups of compiled programs as kernels: the formulas that single calls have, one after the other in registers.
 
 A group comes as words (native/cuda/groups.cpp writes them): whether rows are reduced, bits of offsets, how each operand
-in memory lies; cells (inputs, registers, numbers); instructions. A value is rounded to its dtype between two formulas,
-as it would be in memory, so that a group gives what its calls give one by one. Rows that are summed have a block each:
-before every sum the elements are computed again from memory, which is cheaper than to keep them.
+in memory lies (s: by strides, u: end to end, p: so from an address of whole accesses of 16 bytes on, z: one element);
+cells (inputs, registers, numbers); instructions. A value is rounded to its dtype between two formulas, as it would be
+in memory, so that a group gives what its calls give one by one. Rows that are summed have a block each: before every sum
+the elements are computed again from memory, which is cheaper than to keep them.
 """
 
 from typing import NamedTuple
@@ -107,9 +108,9 @@ class Group:
         return [(n, i) for n, i in enumerate(self.code) if i.to in wanted]
 
     def read(self, cell, at):
-        """A cell's value at one element; at(memory) is its place there."""
+        """A cell's value at one element; at(memory, whether one stands for a row) is its place there."""
         c = self.cells[cell]
-        return f"m{c.memory}[{at(c.memory, bool(c.extra))}]" if c.kind == "I" else f"v{cell}"
+        return at(c.memory, bool(c.extra)) if c.kind == "I" else f"v{cell}"
 
     def statement(self, n, i, at):
         """One instruction for one element."""
@@ -153,13 +154,13 @@ _KERNEL = """extern "C" __global__ void __launch_bounds__(256) {name}(
 def _by_elements(group):
     """Every thread computes four elements, a block's width apart."""
     strided = "s" in group.letters
-    place = {"u": "i_", "z": "0"}
+    place = {"u": "i_", "p": "i_", "z": "0"}
 
     def at(memory, _):
-        return f"at_[{memory}]" if strided else place[group.letters[memory]]
+        return f"m{memory}[{f'at_[{memory}]' if strided else place[group.letters[memory]]}]"
     made = group.results(False)
     lines = [group.statement(n, i, at) for n, i in group.needed([cell for cell, _ in made])]
-    lines += [f"m{memory}[{at(memory, False)}] = v{cell};" for cell, memory in made]
+    lines += [f"{at(memory, False)} = v{cell};" for cell, memory in made]
     walk = f"Index at_[{len(group.letters)}];\n    offsets_of<Index, {len(group.letters)}>(walk, i_, at_);\n    "
     return f"""  const Index n_ = Index(count_), first_ = Index(blockIdx.x) * {256 * _EACH} + threadIdx.x;
 #pragma unroll
@@ -171,12 +172,64 @@ def _by_elements(group):
 """
 
 
+def _packed(group):
+    """How many elements are read at once, or None: all memory must lie end to end from whole addresses on."""
+    if group.rows or set(group.letters) - set("pz") or "p" not in group.letters:
+        return None
+    sizes = [type_of(c.dtype, "a fused group")[2] for c in group.cells
+             if c.memory >= 0 and group.letters[c.memory] == "p"]
+    return max(1, 16 // max(sizes))
+
+
+def _by_packs(group, wide):
+    """Every thread reads and writes two packs of `wide` elements, a block's width apart; all are read first."""
+    made, packs = group.results(False), [k for k, letter in enumerate(group.letters) if letter == "p"]
+    written = {memory: cell for cell, memory in made}
+    read = [k for k in packs if k not in written]
+    kind = {c.memory: group.storage(k) for k, c in enumerate(group.cells) if c.memory >= 0}
+
+    def at(memory, _):
+        return f"p{memory}[t_].v[j_]" if memory in read else f"m{memory}[0]"
+    lines = [group.statement(n, i, at) for n, i in group.needed([cell for cell, _ in made])]
+    lines += [f"q{memory}.v[j_] = v{cell};" if memory in packs else f"m{memory}[0] = v{cell};" for cell, memory in made]
+    to = [memory for memory in written if memory in packs]
+
+    def each(memories, text):
+        return " ".join(text.format(m=m, wide=wide) for m in memories)
+    body = "\n      ".join(lines)
+    return f"""  const Index n_ = Index(count_), first_ = (Index(blockIdx.x) * 512 + threadIdx.x) * {wide};
+  {" ".join(f"Pack<{kind[m]}, {wide}> p{m}[2];" for m in read)}
+#pragma unroll
+  for (int t_ = 0; t_ < 2; ++t_) {{
+    const Index i_ = first_ + t_ * {256 * wide};
+    if (i_ + {wide} <= n_) {{ {each(read, "p{m}[t_] = load<{wide}>(m{m} + i_);")} }}
+    else
+      for (int j_ = 0; j_ < {wide}; ++j_)
+        if (i_ + j_ < n_) {{ {each(read, "p{m}[t_].v[j_] = m{m}[i_ + j_];")} }}
+  }}
+#pragma unroll
+  for (int t_ = 0; t_ < 2; ++t_) {{
+    const Index i_ = first_ + t_ * {256 * wide};
+    if (i_ >= n_) break;
+    {" ".join(f"Pack<{kind[m]}, {wide}> q{m};" for m in to)}
+#pragma unroll
+    for (int j_ = 0; j_ < {wide}; ++j_) {{
+      {body}
+    }}
+    if (i_ + {wide} <= n_) {{ {each(to, "store<{wide}>(m{m} + i_, q{m});")} }}
+    else
+      for (int j_ = 0; j_ < {wide}; ++j_)
+        if (i_ + j_ < n_) {{ {each(to, "m{m}[i_ + j_] = q{m}.v[j_];")} }}
+  }}
+"""
+
+
 def _by_rows(group):
     """A block for each row: reductions one after the other, then the elements."""
     many = len(group.letters)
 
     def at(memory, per_row):
-        return "blockIdx.x" if per_row else f"at_[{memory}] + i_ * step_[{memory}]"
+        return f"m{memory}[{'blockIdx.x' if per_row else f'at_[{memory}] + i_ * step_[{memory}]'}]"
     lines = [f"Index at_[{many}], step_[{many}];", f"offsets_of<Index, {many}, 1>(walk, Index(blockIdx.x), at_);",
              "#pragma unroll", f"for (int k_ = 0; k_ < {many}; ++k_) step_[k_] = Index(walk.strides[k_][0]);",
              "const Index n_ = Index(count_);"]
@@ -198,7 +251,7 @@ def _by_rows(group):
     made = group.results(False)
     if made:
         lines += [loop, *("  " + group.statement(*each, at) for each in group.needed([cell for cell, _ in made])),
-                  *(f"  m{memory}[{at(memory, False)}] = v{cell};" for cell, memory in made), "}"]
+                  *(f"  {at(memory, False)} = v{cell};" for cell, memory in made), "}"]
     return "".join(f"  {line}\n" for line in lines)
 
 
@@ -207,6 +260,8 @@ def source(key):
     group = Group(key)
     name = function_of("_".join(i.op for i in group.code if i.op)[:80])
     declarations, before = group.parameters()
-    body = "".join(f"  {line}\n" for line in before) + (_by_rows if group.rows else _by_elements)(group)
+    wide = _packed(group)
+    loop = _by_packs(group, wide) if wide else (_by_rows if group.rows else _by_elements)(group)
+    body = "".join(f"  {line}\n" for line in before) + loop
     kernel = _KERNEL.format(name=name, declarations=",\n    ".join(declarations), index=group.index, body=body)
     return name, text(*group.files()) + kernel
