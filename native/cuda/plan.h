@@ -17,8 +17,8 @@ namespace flambeau::cuda {
 // --- pointwise -------------------------------------------------------------------------------------------------------
 
 inline constexpr int kOperands = pointwise::kMaxOperands - 1;  // without the result
-// Repeated: a tensor with one element for all of the innermost dimension. Across: one that runs along the other dimension
-// of a tile.
+// Repeated: a tensor with one element for all of the innermost dimension. Across: one that runs along the other
+// dimension of a tile.
 enum class OperandKind : uint8_t { Tensor, Number, Absent, Repeated, Across };
 enum class ScalarKind : uint8_t { Absent, Text, Bool, Int, Float, Complex };
 // Flat: every tensor is one run in the order of the result. Packed: along the innermost dimension tensors are runs or

@@ -216,8 +216,8 @@ void cpu_nll_backward(Call& c) {
   });
 }
 
-// --- _cross_entropy(self, target, weight, ignore_index, reduction, label_smoothing, wide): nll of log_softmax, in one pass;
-// wide: of halves, the loss is float32
+// --- _cross_entropy(self, target, weight, ignore_index, reduction, label_smoothing, wide): nll of log_softmax, in one
+// pass; wide: of halves, the loss is float32
 // ---------- A label's distribution over classes is q_c = w_c ((1 - e) [c = label] + e / C); its loss is -sum_c q_c log
 // p_c.
 template <class T>
@@ -370,7 +370,8 @@ void infer_cross_entropy(Call& c) {
   Tensor &x = c.tensor(0), &target = c.tensor(1);
   const Labelled& s = c.hand_over(labelled(c, x, target));
   const bool wide = c.boolean(6);
-  if (wide && !is_half(x.dtype)) runtime_error("_cross_entropy: expected an input of halves, got ", dtype_name(x.dtype));
+  if (wide && !is_half(x.dtype))
+    runtime_error("_cross_entropy: expected an input of halves, got ", dtype_name(x.dtype));
   check_weight(c, c.optional_tensor(2), s.classes, x, wide);
   double e = c.real(5);
   if (!(e >= 0 && e <= 1)) runtime_error("cross_entropy: label_smoothing must be between 0 and 1, got ", e);

@@ -42,6 +42,14 @@ void infer_layer_norm(Call& c) {
   if (c.nargs > 4) check_parameter(c, 3, "bias", c.ints(1));
   c.output_like(x);
 }
+// … of another dtype than the input.
+void infer_layer_norm_to(Call& c) {
+  Tensor& x = c.tensor(0);
+  check_normalized_shape(c, x, c.ints(1));
+  check_parameter(c, 2, "weight", c.ints(1));
+  check_parameter(c, 3, "bias", c.ints(1));
+  c.output(x.shape(), c.args[5].dtype, x.device);
+}
 template <class T, bool centred>
 void norm_row(const T* x, const T* w, const T* b, int64_t n, double eps, T* y) {
   Statistics s = statistics<T, centred>(x, n, eps);
@@ -68,7 +76,7 @@ void cpu_layer_norm(Call& c) {
       LockRelease lock(given.numel * 2);
       parallel_for(m, std::max<int64_t>(1, kGrain / 2 / n), [&](int64_t begin, int64_t end) {
         if constexpr (std::is_same_v<T, float>)
-          if (n <= kLongestNormRow) {
+          if (n <= kLongestNormRow && result.dtype == given.dtype) {
             for (int64_t r = begin; r < end; ++r)
               norm_loops(given.dtype).forward(in.data + r * n * in.item, weight.data(), bias ? shift.data() : nullptr,
                                               n, eps, centred, out.data + r * n * out.item);
@@ -221,6 +229,7 @@ void cpu_layer_norm_backward(Call& c) {
 const Primitives rows{
     {"layer_norm", infer_layer_norm, cpu_layer_norm<true>, Images::Read},
     {"rms_norm", infer_layer_norm, cpu_layer_norm<false>, Images::Read},
+    {"_layer_norm_to", infer_layer_norm_to, cpu_layer_norm<true>, Images::Read},
     {"_layer_norm_backward", infer_layer_norm_backward, cpu_layer_norm_backward, Images::Read},
 };
 

@@ -9,6 +9,7 @@ from .passes.common import common_subexpressions
 from .passes.constants import fold_constants
 from .passes.fast_math import fast_math
 from .passes.images import convolutions_with_tails
+from .passes.norms import norms_of_halves
 from .passes.products import (
     join_products,
     products_with_epilogues,
@@ -19,12 +20,13 @@ from .passes.recompute import recompute
 from .passes.writes import forward_writes
 
 PASSES = (forward_writes, simplify, common_subexpressions, fast_math, convolutions_with_tails, products_with_tails,
-          products_with_epilogues, products_with_rough_epilogues, join_products, recompute, fold_constants)
+          products_with_epilogues, products_with_rough_epilogues, norms_of_halves, join_products, recompute,
+          fold_constants)
 #: these make operators that only the CPU has; and on a GPU what is computed again costs passes over memory, of which it
 #: has more than time
 OF_CPU = (convolutions_with_tails, products_with_tails, join_products, recompute)
-#: these make what NVIDIA's libraries do in one call
-OF_CUDA = (products_with_epilogues, products_with_rough_epilogues)
+#: these make what NVIDIA's libraries, or kernels for GPUs, do in one call
+OF_CUDA = (products_with_epilogues, products_with_rough_epilogues, norms_of_halves)
 #: these round differently
 ROUGH = (fast_math, products_with_rough_epilogues)
 

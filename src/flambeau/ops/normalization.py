@@ -87,6 +87,8 @@ primitive("layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None,
     >>> flambeau.layer_norm(flambeau.tensor([[1., 3.]]), (2,), eps=0.0)
     tensor([[-1.,  1.]])
     """)
+primitive("_layer_norm_to(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps, dtype dtype)"
+          " -> Tensor", namespace=None, doc="layer_norm whose result is of another dtype; graphs are rewritten to it.")
 primitive("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
           node="MulBackward0", d={("input", "weight"): lambda g, input, normalized_shape, weight, eps, needs:
              _wanted(_layer_norm_backward(g, input, normalized_shape, weight, eps, False, needs[1])[:2], needs)},

@@ -127,3 +127,25 @@ def test_packs_of_any_number_of_elements(dtypes):
             for mine, theirs in zip(compiled(*there), function(*here), strict=True):
                 assert mine.dtype == theirs.dtype and fb.allclose(mine.cpu().double(), theirs.double(), rtol=2e-2)
             assert fb.equal(there[2].cpu(), here[2])
+
+
+def test_norms_between_products_of_halves_need_no_conversions(fake):
+    """Autocast converts each norm's result and the gradient that comes to it; compiled, the norm's kernels do."""
+    def made():
+        fb.manual_seed(0)
+        net = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 24)).cuda()
+        return net, fb.randn(40, 24, device="cuda", requires_grad=True)
+
+    def step(net, x):
+        with fb.autocast("cuda", dtype=fb.bfloat16):
+            y = net(x)
+        return fb.autograd.grad(y.float().square().sum(), (x, *net.parameters()))
+    results, launches = [], []
+    for compiling in (False, True):
+        net, x = made()
+        run = fb.compile(step) if compiling else step
+        run(net, x)
+        before = fake.calls("cuLaunchKernel")
+        results.append(run(net, x))
+        launches.append(fake.calls("cuLaunchKernel") - before)
+    assert all(map(fb.equal, *results)) and launches[1] <= launches[0] - 2

@@ -104,6 +104,8 @@ OWN = {
     "_linear_tail": lambda: own("_linear_tail", flambeau.randn(3, 5), flambeau.randn(4, 5), flambeau.randn(4), None,
                                 "relu", False),
     "_scaled_mm": _scaled,
+    "_layer_norm_to": lambda: own("_layer_norm_to", flambeau.randn(5, 48), (48,), flambeau.rand(48), None, 1e-5,
+                                  flambeau.bfloat16),
     "_grouped_mm": lambda: own("_grouped_mm", flambeau.randn(70, 9), flambeau.randn(3, 9, 5),
                                flambeau.tensor([2, 2, 68], dtype=flambeau.int32), None, None),
     "_int_mm": lambda: own("_int_mm", flambeau.randint(-9, 9, (5, 7)).to(flambeau.int8),
@@ -148,6 +150,11 @@ def test_rows_of_any_length(n, dtype):
     with Capture({name for name in NAMES if any(part in name for part in ("softmax", "norm", "entropy"))}) as capture:
         rows_and_back(n, dtype)
     assert len({call[0] for call in capture.calls}) >= 8 and all(map(check, capture.calls))
+
+
+def test_gradients_of_halves_come_to_a_norm_of_float32():
+    g, x, w = flambeau.randn(7, 40).bfloat16(), flambeau.randn(7, 40), flambeau.rand(40)
+    assert check(own("_layer_norm_backward", g, x, (40,), w, 1e-5, True, True)[0])
 
 
 @pytest.mark.parametrize("training", (True, False))

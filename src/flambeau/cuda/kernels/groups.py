@@ -3,8 +3,8 @@
 A group comes as words (native/cuda/groups.cpp writes them): whether rows are reduced, bits of offsets, how each operand
 in memory lies (s: by strides, u: end to end, p: so from an address of whole accesses of 16 bytes on, z: one element);
 cells (inputs, registers, numbers); instructions. A value is rounded to its dtype between two formulas, as it would be
-in memory, so that a group gives what its calls give one by one. Rows that are summed have a block each: before every sum
-the elements are computed again from memory, which is cheaper than to keep them.
+in memory, so that a group gives what its calls give one by one. Rows that are summed have a block each: before every
+sum the elements are computed again from memory, which is cheaper than to keep them.
 """
 
 from typing import NamedTuple

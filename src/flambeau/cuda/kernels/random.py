@@ -18,8 +18,8 @@ _THREADS, _BLOCKS = 256, 132 * 8
 
 
 def _draw(build, n, many, body, parameters, each=1):
-    """A launch in which `body` gets four words `w` for elements i, i + width, … (`many` of them), or, where `each` is not
-    1, for as many elements from i on."""
+    """A launch in which `body` gets four words `w` for elements i, i + width, … (`many` of them), or, where `each` is
+    not 1, for as many elements from i on."""
     if (dtype := build.call.results[0].dtype).startswith("float8"):  # as on the CPU
         refuse(build.call, f"for dtype {dtype}")
     if n == 0:

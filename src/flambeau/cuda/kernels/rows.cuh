@@ -205,8 +205,8 @@ INLINE Moments<A> row_moments(const T* row, Kept<T, V, K>& kept, Index n, double
     return {sum, rsqrt(combine_block(SumOf<A>(), squares, room) / A(n) + A(eps))};
   }
 }
-template <class A, bool CENTRED, bool PLAIN, int V, int K, class T, class W, class Index>
-INLINE void norm_forward(const T* x, const W* weight, const W* bias, T* out, Index n, Index inner, Index groups,
+template <class A, bool CENTRED, bool PLAIN, int V, int K, class T, class W, class O, class Index>
+INLINE void norm_forward(const T* x, const W* weight, const W* bias, O* out, Index n, Index inner, Index groups,
                          Index weights, double eps) {
   const Index row = blockIdx.x, from = row % groups * (n / inner);
   x += row * n, out += row * n;
@@ -228,25 +228,26 @@ INLINE void norm_forward(const T* x, const W* weight, const W* bias, T* out, Ind
 #pragma unroll
       for (int j = 0; j < V; ++j) value[j] = value[j] + cast<A>(by.v[j]);
     }
-    Pack<T, V> to;
+    Pack<O, V> to;
 #pragma unroll
-    for (int j = 0; j < V; ++j) to.v[j] = cast<T>(value[j]);
+    for (int j = 0; j < V; ++j) to.v[j] = cast<O>(value[j]);
     store<V>(out + i, to);
   });
 }
 // With xhat = (x - mean) s and h = g w: dx = s (h - mean(h) - xhat mean(h xhat)). mean and s are kept for the second
 // kernel, which sums over rows for the weights.
-template <class A, bool CENTRED, bool PLAIN, int V, int K, class T, class W, class Index>
-INLINE void norm_backward(const T* grad, const T* x, const W* weight, T* out, A* means, A* scales, Index n,
+template <class A, bool CENTRED, bool PLAIN, int V, int K, class G, class T, class W, class Index>
+INLINE void norm_backward(const G* grad, const T* x, const W* weight, T* out, A* means, A* scales, Index n,
                           Index inner, Index groups, Index weights, double eps) {
   __shared__ A sums[32];
   const Index row = blockIdx.x, from = row % groups * (n / inner);
   grad += row * n, x += row * n, out += row * n;
-  Kept<T, V, K> kept, grads;
+  Kept<T, V, K> kept;
+  Kept<G, V, K> grads;
   const Moments<A> own_row = row_moments<A, CENTRED>(x, kept, n, eps);
   const A mean = own_row.mean, scale = own_row.scale;
   const Weights<W, V, PLAIN> w{weight};
-  const auto times_weight = [&](const Pack<T, V>& g, Index i, A* h) {
+  const auto times_weight = [&](const Pack<G, V>& g, Index i, A* h) {
 #pragma unroll
     for (int j = 0; j < V; ++j) h[j] = cast<A>(g.v[j]);
     if (!weight) return;
