@@ -15,7 +15,8 @@ NAMES = ("linalg_cholesky_ex", "linalg_cholesky", "linalg_solve_triangular", "li
          "linalg_lu", "linalg_eigvalsh", "linalg_svdvals", "cholesky_solve", "linalg_solve", "linalg_inv",
          "linalg_det", "linalg_slogdet", "linalg_lu_solve", "linalg_qr", "qr", "linalg_householder_product", "ormqr",
          "linalg_eigvals", "linalg_pinv", "pinverse", "cholesky_inverse", "linalg_inv_ex", "linalg_solve_ex",
-         "linalg_cond", "linalg_tensorinv", "linalg_matrix_norm")
+         "linalg_cond", "linalg_tensorinv", "linalg_matrix_norm", "linalg_eigh", "linalg_svd", "svd", "linalg_eig",
+         "linalg_lstsq")
 
 
 #: those that have no derivative

@@ -37,24 +37,59 @@ def same(a, b, near=None):
     return a.shape == b.shape and fb.allclose(a.double(), b.double(), rtol=near, atol=near, equal_nan=True)
 
 
-def compare(name, dtype, near=None, invariant=None, backward=True):
-    """Runs an operator's samples here and there; (how many agreed, what did not). `invariant`: of results that are not
-    unique, what is. `backward`: gradients too."""
+def _of_eigh(values, vectors):
+    return [values, (vectors * values.sin().to(vectors.dtype).unsqueeze(-2)) @ vectors.mH,
+            (vectors.mH @ vectors).detach()]
+
+
+def _of_svd(u, s, v):
+    k = s.shape[-1]
+    return [s, (u[..., :k] * s.sin().to(u.dtype).unsqueeze(-2)) @ v[..., :k, :], (u.mH @ u).detach(),
+            (v @ v.mH).detach()]
+
+
+def _of_eigvals(values):
+    return [values.sum(-1), values.square().sum(-1)]
+
+
+def _of_eig(values, vectors):
+    return [*_of_eigvals(values), (vectors * values.square().unsqueeze(-2)) @ linalg.inv(vectors),
+            vectors.abs().square().sum(-2).detach()]
+
+
+#: what is unique of results that are not: vectors have any phase, the eigenvalues of a general matrix any order. Only
+#: this has derivatives, too
+UNIQUE = {"linalg_eigh": _of_eigh, "linalg_svd": _of_svd, "svd": lambda u, s, v: _of_svd(u, s, v.mH),
+          "linalg_eig": _of_eig, "linalg_eigvals": _of_eigvals}
+
+
+def samples_of(name, dtype, requires_grad):
+    """An operator's samples, but for those that mean something else on a device."""
+    absent = battery.NOT_THERE.get(name, lambda sample: False)
+    return [s for s in battery.samples(name, dtype, requires_grad=requires_grad) if not absent(s)]
+
+
+def results_of(name, sample):
+    """The tensors that a call gives, or what is unique of them."""
+    found = battery.tensors(battery.run(name, sample))
+    return UNIQUE[name](*found) if name in UNIQUE else found
+
+
+def compare(name, dtype, near=None, backward=True):
+    """Runs an operator's samples here and there; (how many agreed, what did not). `backward`: gradients too."""
     agreed, wrong = 0, []
     floating = backward and (dtype.is_floating_point or dtype.is_complex)
     try:
-        samples = battery.samples(name, dtype, requires_grad=floating)
+        samples = samples_of(name, dtype, floating)
     except battery.REFUSALS:
         return 0, []
     for sample in samples:
         there = moved(sample)
         try:
-            expected = battery.tensors(battery.run(name, sample))
+            expected = results_of(name, sample)
         except battery.REFUSALS:
             continue
-        found = battery.tensors(battery.run(name, there))
-        if invariant:
-            expected, found = ([invariant(t, s)] for t, s in ((expected, sample), (found, there)))
+        found = results_of(name, there)
         pairs = [*zip(found, expected, strict=True)]
         if floating:
             pairs += zip(gradients(name, there, found), gradients(name, sample, expected), strict=True)

@@ -114,6 +114,10 @@ API int cusolverDnXgetrf(Handle* h, Settings*, int64_t m, int64_t n, int type, v
 namespace {
 
 int real_of(int type) { return type == 4 ? 0 : type == 5 ? 1 : type; }
+// Vectors of length one are as right with other signs than LAPACK's.
+void negate(int type, int64_t count, void* x, int64_t step = 1) {
+  for (int64_t k = 0; k < count; ++k) store(type, x, k * step, -load(type, x, k * step));
+}
 void eigh(int type, int vectors, int uplo, int n, void* a, int lda, void* values, int* info) {
   look(type, n, n, a, lda);
   char job = vectors ? 'V' : 'N', triangle = uplo ? 'U' : 'L';
@@ -121,6 +125,7 @@ void eigh(int type, int vectors, int uplo, int n, void* a, int lda, void* values
   std::vector<char> work(size_t(length) * 16), more(size_t(3 * n + 1) * 8);
   if (type < 2) lapack(type, "syev", &job, &triangle, &n, a, &lda, values, work.data(), &length, info);
   else lapack(type, "heev", &job, &triangle, &n, a, &lda, values, work.data(), &length, more.data(), info);
+  if (vectors) negate(type, n, a);
   if (const int told = std::exchange(unconverged(), 0)) *info = told;
 }
 void svd(int type, char ju, char jv, int m, int n, void* a, int lda, void* s, void* u, int ldu, void* v, int ldv,
@@ -132,6 +137,7 @@ void svd(int type, char ju, char jv, int m, int n, void* a, int lda, void* s, vo
     lapack(type, "gesvd", &ju, &jv, &m, &n, a, &lda, s, u, &ldu, v, &ldv, work.data(), &length, info);
   else
     lapack(type, "gesvd", &ju, &jv, &m, &n, a, &lda, s, u, &ldu, v, &ldv, work.data(), &length, more.data(), info);
+  if (ju != 'N') negate(type, m, u), negate(type, n, v, ldv);
   if (const int told = std::exchange(unconverged(), 0)) *info = told;
 }
 
@@ -235,13 +241,14 @@ API int cusolverDnXgeev(Handle* h, Settings*, int left, int right, int64_t n, in
     int order = int(n), step = int(lda), one = 1, other = int(ldr), length = int(64 * n + 64);
     const int64_t size = type == 0 ? 4 : 8;
     std::vector<char> work(size_t(length) * 16), re(size_t(n) * 16), im(size_t(n) * 16);
-    if (type >= 2) {
+    if (type >= 2)
       lapack(type, "geev", &none, &job, &order, a, &step, values, nullptr, &one, vectors, &other, work.data(), &length,
              re.data(), info);
-      return;
-    }
-    lapack(type, "geev", &none, &job, &order, a, &step, re.data(), im.data(), nullptr, &one, vectors, &other,
-           work.data(), &length, info);
+    else
+      lapack(type, "geev", &none, &job, &order, a, &step, re.data(), im.data(), nullptr, &one, vectors, &other,
+             work.data(), &length, info);
+    for (int64_t k = 0; right && k < n; ++k) negate(type, n, static_cast<char*>(vectors) + k * ldr * int64_t(bytes_of(type)));
+    if (type >= 2) return;
     for (int64_t k = 0; k < n; ++k) {
       std::memcpy(static_cast<char*>(values) + 2 * k * size, re.data() + k * size, size_t(size));
       std::memcpy(static_cast<char*>(values) + (2 * k + 1) * size, im.data() + k * size, size_t(size));
