@@ -120,9 +120,12 @@ def test_factors_multiply_to_the_matrix(dtype, shape):
 def test_matrices_that_are_not_finite_end():
     """No library may go on for ever, or crash; which error there is, the CPU says."""
     a = fb.full((5, 5), float("nan"))
-    for f in (linalg.svdvals, linalg.eigvals):
-        with pytest.raises(RuntimeError, match="inf or nan"):
-            f(a.cuda())
+    for f in (linalg.svdvals, linalg.svd, linalg.eigvals, linalg.eig):
+        for x in (a, a.expand(3, 5, 5)):
+            with pytest.raises(RuntimeError, match="inf or nan"):
+                f(x.cuda())
+    for x in (a, a.expand(3, 5, 5)):
+        assert all(t.isnan().all() for t in linalg.eigh(x.cuda()))
     linalg.qr(a.cuda())
 
 
