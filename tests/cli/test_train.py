@@ -111,3 +111,10 @@ def test_mnist_reaches_99_percent_in_three_epochs(seed, run, tmp_path):
 def test_digits_reaches_98_percent_from_every_seed(seed, run, tmp_path):
     assert run("train", "digits", "--seed", seed, "--output", tmp_path)[0] == 0
     assert rows_of(tmp_path)[-1]["test_accuracy"] >= 0.98
+
+
+@pytest.mark.parametrize("device", ["tpu", "meta", "cuda"])
+def test_a_device_that_is_not_there_is_refused(device, refused, tmp_path):
+    if device == "cuda" and flambeau.cuda.is_available():
+        return
+    assert f"--device {device}: " in refused("train", "digits", "--device", device, "--output", tmp_path)

@@ -77,6 +77,8 @@ def parser():
         task.add_argument("--lr", type=rate, metavar="X", help="highest learning rate of the schedule")
         task.add_argument("--seed", type=seed, metavar="N", help="the same seed gives the same numbers")
         task.add_argument("--threads", type=positive, metavar="N", help="how many; the numbers do not depend on it")
+        task.add_argument("--device", metavar="DEVICE", default="cpu",
+                          help="where the network is trained: cpu, cuda, cuda:1 (default: cpu)")
         task.add_argument("--nproc", type=positive, metavar="N",
                           help="processes that train together: each has its share of every batch (default: 1)")
         task.add_argument("--workers", type=count, metavar="N", default=0,

@@ -35,12 +35,13 @@ def prepare(options, ranks):
     """The run of one process, with its data, network and folder; the exit code."""
     if options.threads:
         flambeau.set_num_threads(options.threads)
+    device = chosen_device(options, ranks)
     before = stamp(options.resume)
     saved = load_checkpoint(options.resume) if options.resume else None
     if saved and saved["task"] != options.task:
         raise UserError(f"{options.resume}: a checkpoint of {saved['task']}, not of {options.task}")
     task = ranks.after_leader(lambda: make_task(options, saved))
-    training = Training(task, choose_settings(options, task, saved), options.workers, ranks)
+    training = Training(task, choose_settings(options, task, saved), options.workers, ranks, device)
     if saved:
         restore(training, saved, options.resume)
         ranks.check_alike(training.epoch, training.batch)
@@ -57,6 +58,24 @@ def prepare(options, ranks):
         if stamp(options.resume) != before:
             raise UserError(f"{options.resume}: another training has replaced it just now: try again")
         return carry_out(training, output, options)
+
+
+def chosen_device(options, ranks):
+    """The device that is asked for, if it is there."""
+    try:
+        device = flambeau.device(options.device)
+    except RuntimeError as error:
+        raise UserError(f"--device {options.device}: {reason(error)}") from None
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"--device {options.device}: networks are trained on cpu or cuda")
+    if device.type == "cuda":
+        if not flambeau.cuda.is_available():
+            raise UserError(f"--device {options.device}: no GPU was found (flambeau info says more)")
+        if (device.index or 0) >= flambeau.cuda.device_count():
+            raise UserError(f"--device {options.device}: there are {flambeau.cuda.device_count()} GPUs")
+        if ranks.size > 1:
+            raise UserError(f"--device {options.device}: one process trains on a GPU; leave out --nproc")
+    return device
 
 
 def follow(training):
@@ -161,8 +180,11 @@ def describe(training, output):
     parameters = sum(parameter.numel() for parameter in training.network.parameters())
     processes = f"{training.ranks.size} processes of " * (training.ranks.size > 1)
     threads = flambeau.get_num_threads()
+    where = f"{threads} thread{'s' * (not processes or threads > 1)}"
+    if training.device.type == "cuda":
+        where = flambeau.cuda.get_device_name(training.device)
     print(f"{task.title}: {len(task.train):,} training and {len(task.test):,} test images, {parameters:,} parameters, "
-          f"{settings.epochs} epochs, {processes}{threads} thread{'s' * (not processes or threads > 1)} -> "
+          f"{settings.epochs} epochs, {processes}{where} -> "
           f"{output.folder}/")
     if training.samples_seen:
         print(f"continuing in epoch {min(training.epoch + 1, settings.epochs)}, at batch {training.batch}")

@@ -11,6 +11,7 @@ import flambeau
 import flambeau.nn.functional as F
 from flambeau.optim import AdamW
 from flambeau.optim.lr_scheduler import OneCycleLR
+from flambeau.utils import _pytree
 from flambeau.utils.data import DataLoader, Subset
 
 from .errors import UserError
@@ -45,13 +46,14 @@ class ShuffledBatches:
 class Training:
     """One run: network, optimizer, learning-rate schedule, place in the data, random stream, history."""
 
-    def __init__(self, task, settings, workers=0, ranks=None):
+    def __init__(self, task, settings, workers=0, ranks=None, device="cpu"):
         flambeau.manual_seed(settings.seed)
         self.ranks = ranks or Ranks()
         self.task = task
         self.settings = settings
         self.workers = workers  # that load batches; the numbers do not depend on it
-        self.network, self.model = self.ranks.prepared(build_network(task.name, task.model))
+        self.device = flambeau.device(device)
+        self.network, self.model = self.ranks.prepared(build_network(task.name, task.model).to(self.device))
         self.batches = ShuffledBatches(len(task.train), settings.batch_size, settings.seed, self.ranks)
         self.optimizer = AdamW(self.network.parameters(), lr=settings.lr)
         self.first_epoch = 0  # of the schedule's cycle: an extended run has a cycle of its own
@@ -105,6 +107,7 @@ class Training:
     def step(self, images, labels, stop=False):
         """Forward, backward, update; the row it adds to the history. `stop`: this rank was asked to end."""
         self.model.train()
+        images, labels = images.to(self.device), labels.to(self.device)
         logits = self.model(images)
         loss = F.cross_entropy(logits, labels)
         loss_here, right_here = loss.item(), (logits.argmax(1) == labels).float().mean().item()
@@ -160,13 +163,20 @@ class Training:
         return {
             "epoch": self.epoch,
             "batch": self.batch,
-            "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "network": self.readable(self.network.state_dict()),
+            "optimizer": self.readable(self.optimizer.state_dict()),
             "schedule": self.schedule.state_dict(),
             "random": random[0],
             "history": self.history,
         } | ({"random_others": random[1:]} if random[1:] else {}) | (
-            {"first_epoch": self.first_epoch} if self.first_epoch else {})
+            {"first_epoch": self.first_epoch} if self.first_epoch else {}) | (
+            {"random_cuda": flambeau.cuda.get_rng_state(self.device)} if self.device.type == "cuda" else {})
+
+    def readable(self, state):
+        """A state with its tensors on the CPU, so that machines without a GPU can read it."""
+        if self.device.type == "cpu":
+            return state
+        return _pytree.tree_map_only(flambeau.Tensor, lambda t: t.cpu(), state)
 
     def load_state_dict(self, state):
         """ValueError and others where the state is not one of such a run."""
@@ -188,6 +198,8 @@ class Training:
         self.schedule.load_state_dict(state["schedule"])
         self.epoch, self.batch, self.history = state["epoch"], state["batch"], list(state["history"])
         streams = [state["random"], *state.get("random_others", [])]
+        if self.device.type == "cuda" and "random_cuda" in state:
+            flambeau.cuda.set_rng_state(state["random_cuda"], self.device)
         if self.ranks.rank < len(streams):
             flambeau.set_rng_state(streams[self.ranks.rank])
         else:
@@ -199,13 +211,14 @@ def evaluate(network, dataset, batch_size, ranks=None):
     """
     ranks = ranks or Ranks()
     network.eval()
+    device = next(network.parameters()).device
     first, end = ranks.part(len(dataset))
     total, predictions = 0.0, []
     with flambeau.no_grad():
         for images, labels in DataLoader(Subset(dataset, range(first, end)) if ranks.size > 1 else dataset,
                                          batch_size=batch_size, generator=flambeau.Generator()):
-            logits = network(images)
-            total += F.cross_entropy(logits, labels, reduction="sum").item()
-            predictions.append(logits.argmax(1))
+            logits = network(images.to(device))
+            total += F.cross_entropy(logits, labels.to(device), reduction="sum").item()
+            predictions.append(logits.argmax(1).cpu())
     mine = flambeau.cat(predictions) if predictions else flambeau.empty(0, dtype=flambeau.int64)
     return ranks.sums(total)[0] / len(dataset), ranks.joined(mine, len(dataset))

@@ -89,3 +89,29 @@ def test_lazy_modules_wait_for_their_input_on_the_device():
         layer = make().to("cuda")
         assert layer.has_uninitialized_params()
         assert layer(fb.ones(shape, device="cuda")).is_cuda and all(p.is_cuda for p in layer.parameters())
+
+
+def test_the_command_trains_on_a_device_as_on_the_cpu():
+    """Some steps of `flambeau train digits`, and a run that is continued on the other device from its state."""
+    from flambeau.cli.digits import digits_task
+    from flambeau.cli.training import Training
+
+    task = digits_task()
+    runs = [Training(task, task.defaults, device=device) for device in ("cpu", "cuda")]
+    here, there = runs
+    for run in runs:
+        run.network.eval()  # without dropout, whose numbers differ
+        run.model.train = lambda: None
+    batches = iter(here.epoch_batches())
+    for _ in range(3):
+        images, labels = next(batches)
+        losses = [run.step(images, labels)["loss"] for run in runs]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    state = there.state_dict()
+    assert all(t.device.type == "cpu" for t in state["network"].values())
+    back = Training(task, task.defaults)
+    back.load_state_dict(state)
+    back.network.eval()
+    back.model.train = lambda: None
+    images, labels = next(batches)
+    assert back.step(images, labels)["loss"] == pytest.approx(there.step(images, labels)["loss"], rel=1e-4)
