@@ -6,6 +6,7 @@ from ...ops.dims import wrap_dim, wrap_dims
 from .launches import (
     Build,
     collapse,
+    contiguous,
     index_type,
     layout,
     nothing,
@@ -190,8 +191,25 @@ def accumulator(build, info, settled="cast<{kind}>({value})", narrow=("float16",
         return out, lambda: None
     room = build.room("sums", "float", numel(info), 4)
     build.zeros(room, numel(info) * 4)
-    value = settled.format(kind=kind, value="sums[i_]")
-    return room, lambda: build.each(numel(info), f"  out[i_] = {value};\n", [build.output("out", info), room])
+    return room, lambda: _settle(build, info, room, kind, settled)
+
+
+def _settle(build, info, room, kind, settled):
+    """Sums in float become elements of a result, eight at a time where it can take them so."""
+    out, n = build.output("out", info), numel(info)
+    pack = 8 if info.aligned or not contiguous(info) else 1
+    if kind not in ("float16", "bfloat16") or n % pack or pack == 1:
+        build.each(n, f"  out[i_] = {settled.format(kind=kind, value='sums[i_]')};\n", [out, room])
+        return
+    build.each(n // pack, f"""  const Pack<float, 4> low = load<4>(sums + i_ * 8), high = load<4>(sums + i_ * 8 + 4);
+  Pack<{kind}, 8> own;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {{
+    const float v = j < 4 ? low.v[j & 3] : high.v[j & 3];
+    own.v[j] = {settled.format(kind=kind, value='v')};
+  }}
+  store<8>(out + i_ * 8, own);
+""", [out, room])
 
 
 def _unfold_backward(call):

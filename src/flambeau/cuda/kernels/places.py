@@ -6,7 +6,7 @@ An index outside its dimension cannot raise an error from a GPU: nothing is read
 import math
 from typing import NamedTuple
 
-from .launches import Parameter, layout, numel, sizes, tensor
+from .launches import Parameter, blocks, layout, numel, sizes, tensor
 
 FILES = ("indexing.cuh",)
 
@@ -26,7 +26,7 @@ class Places:
     def __init__(self, shape, strides, along, indices, negative):
         self.lines = [d for d in range(len(shape)) if d not in along]
         self.along, self.shape, self.strides = list(along), list(shape), list(strides)
-        self.indices, self.negative = indices, negative
+        self.indices, self.negative, self.source = indices, negative, None
         self.many = math.prod(shape[d] for d in self.lines)
         self.length = math.prod(shape[d] for d in along)
 
@@ -69,6 +69,62 @@ class Places:
                                            f"offset_of<Index>(place, {name}_along)")
 
 
+class Rows:
+    """Places whose last dimensions are neighbours in memory, whatever the index: `places` without these dimensions,
+    whose `inner` elements are read and written `pack` at once. operands: (tensor, strides over the places), the
+    target's first; one that has stride 0 along the last dimensions repeats."""
+
+    def __init__(self, build, places, target, *operands):
+        self.operands = operands = (target, places.strides), *operands
+        shape, strides = places.shape, [s for _, s in operands]
+        first, self.inner, self.repeats = _neighbours(places, strides)
+        cut = [Index(i.pointer, tuple(i.strides[:first]) or (0,), i.size, i.step) for i in places.indices]
+        self.places = Places(shape[:first] or [1], list(places.strides[:first]) or [0], places.along, cut,
+                             places.negative)
+        self.strides = [list(s[:first]) or [0] for s in strides]
+        outer = [[step for n, step in zip(shape[:first], s, strict=False) if n > 1] for s in strides]
+        steps = [i.step for i in places.indices]
+        #: what offsets of rows in the target are multiples of
+        self.apart = math.gcd(*outer[0], *steps) or self.inner
+        self.pack = math.gcd(16 // max(build.size(info) for info, _ in operands), self.inner, *steps)
+        for (info, _), own, repeats in zip(operands, outer, self.repeats, strict=True):
+            if not repeats:
+                self.pack = math.gcd(self.pack, *own, 1 if not info.aligned else 16)
+        self.whole = self.inner * build.size(target) >= 16  # else threads go through elements
+
+    def run(self, build, text, parameters, index):
+        """A launch of threads along the packs of each row: `text` knows walk, V and, of the row, at and inside."""
+        rows, packs = self.places.many * self.places.length, self.inner // self.pack
+        walk_rows(build, rows, packs, self.pack, f"  const Index line = walk.row / Index(length), place = walk.row - "
+                  f"line * Index(length);\n{self.places.text()}{text}", [*parameters, *self.places.parameters()], index)
+
+
+def _neighbours(places, strides):
+    """(the first of the last dimensions that are neighbours, their elements, which operands repeat there)."""
+    first, inner, repeats = len(places.shape), 1, None
+    while first - 1 > max(places.along, default=-1):
+        d = first - 1
+        if any(i.strides[d] for i in places.indices):
+            break
+        if (n := places.shape[d]) > 1:
+            own = [s[d] for s in strides]
+            kinds = [step == 0 for step in own]
+            if kinds[0] or kinds != (repeats or kinds) or any(step not in (0, inner) for step in own):
+                break
+            inner, repeats = inner * n, kinds
+        first = d
+    return first, inner, repeats or [False] * len(strides)
+
+
+def walk_rows(build, rows, packs, pack, text, parameters, index):
+    """A launch of 256 threads a block, as many of them beside each other for a row as its packs are worth."""
+    shift = max(min(5, (packs - 1).bit_length()), min(8, (math.ceil(packs / 4) - 1).bit_length()))
+    head = (f"  typedef {index} Index;\n  constexpr int V = {pack};\n  const RowWalk<Index> walk(packs_, shift_);\n"
+            "  if (walk.row >= Index(rows_)) return;\n")
+    build.run(head + text, [*parameters, *sizes(rows_=rows, packs_=packs, shift_=shift)],
+              (blocks(rows, 256 >> shift), min(blocks(packs, 4 << shift), 2**16 - 1)), 256, FILES)
+
+
 def broadcast(strides, own, shape):
     """Strides of a tensor expanded to `shape`."""
     lead = len(shape) - len(own)
@@ -79,12 +135,16 @@ def broadcast(strides, own, shape):
 def read(build, places, x, out_info, index):
     """out = the elements of x at these places."""
     kind, to, index = build.type(x), build.type(out_info), places.offsets(index)
+    given = [tensor("x", x, build.call.name), tensor("out", out_info, build.call.name, True)]
+    rows = Rows(build, places, x, (out_info, out_info.strides))
+    if rows.whole and kind == to and not any(rows.repeats):
+        beside, at = rows.places.other("to", rows.strides[1])
+        rows.run(build, f"  copy_row<V>(walk, x + at, out + ({at}), inside);\n", [*given, *beside], index)
+        return
     beside, at = places.other("to", out_info.strides)
     body = (f"  const Index line = i_ / Index(length), place = i_ - line * Index(length);\n{places.text()}"
             f"  out[{at}] = inside ? cast<{to}>(x[at]) : cast<{to}>({kind}());\n")
-    build.each(places.many * places.length, body, [tensor("x", x, build.call.name),
-                                                   tensor("out", out_info, build.call.name, True), *beside,
-                                                   *places.parameters()], index=index)
+    build.each(places.many * places.length, body, [*given, *beside, *places.parameters()], index=index)
 
 
 def write(build, places, out, how, source, index):
@@ -92,6 +152,13 @@ def write(build, places, out, how, source, index):
     order counts. source: (parameters, expression at line and place)."""
     parameters, value = source
     kind, index = build.type(out), places.offsets(index)
+    if places.source and how in "ar" and kind != "bool":
+        rows = Rows(build, places, out, places.source)
+        if rows.whole and not rows.repeats[0]:
+            return _write_rows(build, rows, out, how, value, index)
+    if places.source:
+        beside, at = places.other("source", places.source[1])
+        parameters, value = [*parameters, *beside], value.replace("source_", f"source[{at}]")
     given = [tensor("out", out, build.call.name, True), *parameters, *places.parameters()]
     total = places.many * places.length
     if how == "a" and places.many < 256 and kind != "bool":  # few lines: all places at once
@@ -99,17 +166,52 @@ def write(build, places, out, how, source, index):
                    f"{places.text()}  if (inside) atomic_add(out + at, {value});\n", given, index, FILES)
     elif how == "r" and places.many < 256:  # of two writes to one place the later one counts
         n = max(reach(out), 1)
-        winner = build.room("winner", "unsigned long long", n, 8)
-        build.zeros(winner, n * 8)
-        head = f"  const Index line = i_ / Index(length), place = i_ - line * Index(length);\n{places.text()}"
-        build.each(total, f"{head}  if (inside) atomicMax(winner + at, (unsigned long long)(i_) + 1);\n",
-                   [*given, winner], index, FILES)
+        winner, head = _winners(build, places, given, n, 1, index)
         build.each(total, f"{head}  if (inside && winner[at] == (unsigned long long)(i_) + 1) out[at] = {value};\n",
                    [*given, winner], index, FILES)
     else:
         build.each(places.many, "  const Index line = i_;\n  for (Index place = 0; place < Index(length); ++place) {\n"
                    f"{places.text()}  if (inside) out[at] = combined<{kind}, '{how}'>(out[at], {value});\n  }}\n",
                    given, index, FILES)
+
+
+def _winners(build, places, given, n, apart, index):
+    """(the number + 1 of the last place for each offset at / apart, statements that find a place's offset)."""
+    winner = build.room("winner", "unsigned long long", n, 8)
+    build.zeros(winner, n * 8)
+    head = f"  const Index line = i_ / Index(length), place = i_ - line * Index(length);\n{places.text()}"
+    build.each(places.many * places.length, f"{head}  if (inside) atomicMax(winner + at / Index(apart), "
+               "(unsigned long long)(i_) + 1);\n", [*given, winner, *sizes(apart=apart)], index, FILES)
+    return winner, head
+
+
+def _write_rows(build, rows, out, how, value, index):
+    """Whole rows of a source: added by atomic operations, or written where no later row goes to the same place."""
+    info, kind, places = rows.operands[1][0], build.type(out), rows.places
+    beside, from_ = places.other("source", rows.strides[1])
+    given = [tensor("out", out, build.call.name, True), tensor("source", info, build.call.name), *beside]
+    kept = "inside"
+    if how == "r":
+        winner, _ = _winners(build, places, [tensor("out", out, build.call.name, True), *places.parameters()],
+                             (reach(out) - 1) // rows.apart + 1, rows.apart, index)
+        given += [winner, *sizes(apart=rows.apart)]
+        kept = "inside && winner[at / Index(apart)] == (unsigned long long)(walk.row) + 1"
+    put = "atomic_add_pack<V>(out + at + pack * V, own)" if how == "a" else "store<V>(out + at + pack * V, own)"
+    one = rows.repeats[1]
+    rows.run(build, f"""  if (!({kept})) return;
+  const auto* from = source + ({from_});
+  Pack<{build.type(info)}, {1 if one else 'V'}> given[4];
+  walk.each([&](int k, Index pack) {{ given[k] = load<{1 if one else 'V'}>(from{'' if one else ' + pack * V'}); }},
+            [&](int k, Index pack) {{
+    Pack<{kind}, V> own;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {{
+      const auto source_ = given[k].v[{0 if one else 'j'}];
+      own.v[j] = {value};
+    }}
+    {put};
+  }});
+""", given, index)
 
 
 def reach(info):
@@ -125,9 +227,9 @@ def begin_with(build, out, self):
 
 
 def written(build, places, info, kind, shape):
-    """A tensor that is written, expanded to the places' shape."""
-    beside, at = places.other("source", broadcast(info.strides, info.shape, shape))
-    return [tensor("source", info, build.call.name), *beside], f"cast<{kind}>(source[{at}])"
+    """A tensor that is written, expanded to the places' shape: what `write` takes, where source_ is its element."""
+    places.source = info, broadcast(info.strides, info.shape, shape)
+    return [tensor("source", info, build.call.name)], f"cast<{kind}>(source_)"
 
 
 def as_result(info):

@@ -1,9 +1,10 @@
 """Elements by flat position, and rows of tables: take, put, embeddings, one_hot. See indexing.cuh."""
 
-from .launches import Build, contiguous, index_type, nothing, numel, refuse, sizes
-from .places import Index, Places, begin_with, write
+import math
 
-_FILES = ("indexing.cuh",)
+from .launches import Build, contiguous, index_type, nothing, numel, pointed_at, refuse, sizes, tensor
+from .moves import accumulator
+from .places import Index, Places, begin_with, read, walk_rows, write
 
 
 def _take(call):
@@ -32,15 +33,23 @@ def _put(call):
     return build.plan()
 
 
+def _rows_of(call, index, rows, step):
+    """The places of whole rows of a table of so many rows, `step` elements apart."""
+    lead = tuple(index.shape)
+    width = call.args[0].shape[-1]
+    pointer = tensor("index", index, call.name)
+    return Places([*lead, width], [0] * len(lead) + [1], range(len(lead)),
+                  [Index(pointer, (*index.strides, 0), rows, step)], False)
+
+
 def _embedding(call):
     weight, index = call.args[:2]
     build, out = Build(call), call.results[0]
-    width = weight.shape[1]
-    build.each(numel(out), f"""  const Index row = i_ / Index(width), column = i_ - row * Index(width);
-  const int64_t r = index[row];
-  out[i_] = r >= 0 && r < rows ? weight[r * width + column] : {build.type(weight)}();
-""", [build.input("weight", weight), build.input("index", index), build.output("out", out),
-      *sizes(width=width, rows=weight.shape[0])])
+    if numel(out) == 0:
+        return nothing()
+    places = _rows_of(call, index, weight.shape[0], weight.strides[0])
+    places.strides[-1] = weight.strides[1]
+    read(build, places, weight, out, index_type(weight, out, index))
     return build.plan()
 
 
@@ -51,27 +60,34 @@ def _embedding_backward(call):
     width, n = out.shape[1], numel(index)
     if numel(out) == 0:
         return nothing()
-    kind = build.type(out)
-    wide, size = (build.wide(out), 8 if kind in ("double", "int64_t", "complex64") else 4)
-    narrow = kind in ("float16", "bfloat16")
-    target = build.room("sums", wide, numel(out), size) if narrow else build.output("sums", out)
-    build.zeros(target, numel(out) * (size if narrow else build.size(out)))
+    sums, finish = accumulator(build, out)
     g, at = build.input("grad", grad), build.input("index", index)
-    more, share = [], "v"
+    more, share, kind = [], "v", pointed_at(sums)
     if by_frequency:
         seen = build.room("seen", "int32_t", rows, 4)
         build.zeros(seen, rows * 4)
         build.each(n, "  const int64_t r = index[i_];\n  if (r >= 0 && r < rows) atomicAdd(seen + r, 1);\n",
                    [at, seen, *sizes(rows=rows)])
-        more, share = [seen], f"v / {wide}(seen[r])"
-    build.each(n * width, f"""  const Index row = i_ / Index(width), column = i_ - row * Index(width);
-  const int64_t r = index[row];
+        more, share = [seen], f"v / {kind}(seen[r])"
+    aligned = 16 if grad.aligned or not contiguous(grad) else 1
+    pack = math.gcd(width, 16 // max(build.size(grad), 4), aligned, 16 if out.aligned or not contiguous(out) else 1)
+    if n * width:
+        walk_rows(build, n, width // pack, pack, f"""  const int64_t r = index[walk.row];
   if (r < 0 || r >= rows || r == padding) return;
-  const {wide if narrow else kind} v = cast<{wide if narrow else kind}>(grad[i_]);
-  atomic_add(sums + r * width + column, {share});
-""", [g, at, target, *more, *sizes(width=width, rows=rows, padding=padding)], files=_FILES)
-    if narrow:
-        build.each(numel(out), f"  out[i_] = cast<{kind}>(sums[i_]);\n", [build.output("out", out), target])
+  const auto* from = grad + int64_t(walk.row) * width;
+  auto* to = sums + r * width;
+  Pack<{build.type(grad)}, V> given[4];
+  walk.each([&](int k, Index pack) {{ given[k] = load<V>(from + pack * V); }}, [&](int k, Index pack) {{
+    Pack<{kind}, V> own;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {{
+      const {kind} v = cast<{kind}>(given[k].v[j]);
+      own.v[j] = {share};
+    }}
+    atomic_add_pack<V>(to + pack * V, own);
+  }});
+""", [g, at, sums, *more, *sizes(width=width, rows=rows, padding=padding)], index_type(out, numel=n * width))
+    finish()
     return build.plan()
 
 
