@@ -1,30 +1,54 @@
 """Operators whose result's size depends on values, for CUDA: the size comes to the CPU, everything else stays there."""
 
+import math
 import struct
+from functools import lru_cache
 
 from .. import _C
 from ..ops.kinds import OPS
+from ._calls import RowCall, TensorInfo
+from ._plans import arch_of, kernels, loaded
+
+
+@lru_cache(1024)
+def _plan(device, dtype, shape, aligned):
+    """How the coordinates of what is not 0 are found; they are written as [dimensions, elements]."""
+    mask = TensorInfo(0, dtype, shape, (), aligned)
+    strides = tuple(math.prod(shape[d + 1:]) for d in range(len(shape)))
+    found = TensorInfo(1, "int64", (0, len(shape)), (1, 0), True)
+    return kernels().lower(RowCall("nonzero_rows", (mask._replace(strides=strides),), (found,), arch_of(device), False))
+
+
+def _launch(device, step, tensors, scratch):
+    """A step of a plan: its parameters are tensors, scratch memory and numbers."""
+    given = [p.data if hasattr(p, "data") else scratch[p.i] if hasattr(p, "i") else tensors[p.k] for p in step.params]
+    _C._cuda.launch("nonzero", device, loaded(device, step.image, step.function), step.grid, step.block, 0, *given)
+
+
+def _found(mask):
+    """[dimensions, elements that are not 0] their coordinates, in order."""
+    mask = mask.contiguous()
+    if mask.numel() == 0:
+        return mask.new_empty((mask.ndim, 0), dtype=_C.int64)
+    device = mask.device.index
+    plan = _plan(device, str(mask.dtype).rpartition(".")[2], tuple(mask.shape), mask.data_ptr() % 16 == 0)
+    scratch = [mask.new_empty((nbytes // 8,), dtype=_C.int64) for nbytes in plan.scratch]
+    for step in plan.steps[:-1]:
+        _launch(device, step, [mask], scratch)
+    found = mask.new_empty((mask.ndim, int(scratch[0][-1].item())), dtype=_C.int64)
+    if found.numel():
+        _launch(device, plan.steps[-1], [mask, found], scratch)
+    return found
 
 
 def _places(mask):
     """The positions of what is not 0 among all elements, in order."""
-    flat = OPS["ne"](mask.reshape(-1), 0)
-    if flat.numel() == 0:
-        return flat.new_empty((0,), dtype=_C.int64)
-    number = flat.cumsum(0)  # of each such element, counted from 1
-    total = int(number[-1].item())
-    own = OPS["where"](flat, number - 1, total)  # all others are written behind the end
-    every = OPS["arange"](flat.numel(), device=flat.device)
-    return every.new_zeros((total + 1,)).scatter(0, own, every)[:total]
+    return _found(mask.reshape(-1))[0]
 
 
 def _coordinates(mask):
     """The positions per dimension; of a tensor without dimensions as if it had one."""
-    places, found = _places(mask), []
-    for size in reversed(mask.shape or (1,)):
-        found.insert(0, OPS["remainder"](places, size))
-        places = OPS["div"](places, size, rounding_mode="floor")
-    return found
+    return list(_found(mask if mask.ndim else mask.reshape(1)).unbind(0))
 
 
 def nonzero_numpy(self):
@@ -35,8 +59,8 @@ def nonzero_numpy(self):
 def nonzero_rows(self):
     """[elements that are not 0, dimensions] positions."""
     if self.ndim == 0:
-        return _places(self).new_empty((int(bool(self.item())), 0))
-    return OPS["stack"](_coordinates(self), 0).t()
+        return self.new_empty((int(bool(self.item())), 0), dtype=_C.int64)
+    return _found(self).t()
 
 
 def masked_select(self, mask):

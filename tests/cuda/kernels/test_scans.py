@@ -7,6 +7,7 @@ import pytest
 import flambeau
 from flambeau.ops.kinds import OPS
 
+from .. import emulate
 from .harness import same
 from .rows import Lowered
 
@@ -33,8 +34,8 @@ COLUMNS = ((5, 40), (33, 17), (2000, 16), (3, 300, 20))
 FEW = ((70, 3, 4), (900, 2), (5000, 3))
 
 
-@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16, flambeau.float64, flambeau.int64, flambeau.bool),
-                         ids=str)
+@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16, flambeau.float64, flambeau.int64,
+                                   flambeau.bool), ids=str)
 def test_rows_of_any_length(dtype):
     for shape in (*ROWS, *COLUMNS, *FEW):
         dim = -1 if shape in ROWS else -2
@@ -83,3 +84,33 @@ def test_whole_numbers_wrap_and_complex_ones_have_two_parts():
     for dtype in (flambeau.complex64, flambeau.complex128):
         check("cumsum", flambeau.complex(*flambeau.randint(-9, 9, (2, 3, 5000)).double()).to(dtype), 1)
         check("cumprod", flambeau.tensor([1, 1j, -1, -1j], dtype=dtype).repeat(2, 700), 1)
+
+
+@pytest.mark.parametrize("dtype", (flambeau.bool, flambeau.float32, flambeau.bfloat16, flambeau.int64,
+                                   flambeau.complex128), ids=str)
+def test_places_of_what_is_not_zero(dtype):
+    for shape in ((1,), (31,), (4095,), (4097,), (3, 5, 7), (100_000,), (33, 3001)):
+        x = (flambeau.rand(shape) > 0.6).to(dtype)
+        for aligned in (True, False):
+            (found,) = Lowered("nonzero_rows", (x,), aligned=aligned).run()
+            assert found.equal(x.nonzero()), (shape, aligned)
+    for x in (flambeau.zeros(5000, dtype=dtype), flambeau.ones(5000, dtype=dtype), flambeau.ones(40, 60, dtype=dtype).t()):
+        assert Lowered("nonzero_rows", (x,)).run()[0].equal(x.nonzero())
+    if dtype.is_floating_point:
+        x = flambeau.tensor([NAN, -0.0, 0, 1, INF], dtype=dtype)
+        assert Lowered("nonzero_rows", (x,)).run()[0].tolist() == [[0], [3], [4]]
+
+
+@pytest.mark.parametrize("where", ("reversed", "3"))
+def test_cut_rows_in_another_order(where, monkeypatch):
+    """Blocks depend on none of their launch; nothing outside of a tensor is touched."""
+    monkeypatch.setenv("FLAMBEAU_EMULATE_ORDER", where)
+    emulate.module.cache_clear()
+    for shape, dim in (((2, 9001), 1), ((2, 8204), 1), ((40, 300), 1), ((700, 20), 0)):
+        x = flambeau.randint(-3, 4, shape).double()
+        for name in ("cumsum", "cummax"):
+            wanted = OPS[name](x, dim)
+            found = Lowered(name, (x, dim)).run_fenced(where == "3")
+            assert all(map(same, found, [wanted] if name == "cumsum" else wanted))
+        assert Lowered("nonzero_rows", (x,)).run_fenced(where == "3")[0].equal(x.nonzero())
+    emulate.module.cache_clear()

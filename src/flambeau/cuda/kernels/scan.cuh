@@ -277,3 +277,55 @@ INLINE void total_columns(const T* x, typename Op::Acc* totals, Index n, Index i
   for (Index i = own.from; i < own.to; ++i) all = op.combine(all, op.of(x[own.at + i * inner], i));
   totals[own.row * chunks + own.chunk] = all;
 }
+
+// --- the places of elements that are not 0: how many each piece of 4,096 has, what comes before it (scan_totals), then
+// the places. K packs of V elements for each of 256 threads.
+template <int V, class T> INLINE void count_piece_of(const T* x, int64_t n, int64_t* counts) {
+  const int64_t from = int64_t(blockIdx.x) * 4096, to = n - from < 4096 ? n : from + 4096;
+  int32_t many = 0;
+#pragma unroll
+  for (int k = 0; k < 16 / V; ++k) {
+    const int64_t i = from + (k * 256 + threadIdx.x) * V;
+    if (i >= to) continue;
+    const Pack<T, V> v = load_until<V>(x, i, to);
+#pragma unroll
+    for (int j = 0; j < V; ++j) many += i + j < to && cast<bool>(v.v[j]);
+  }
+  many = sum_block(many);
+  if (threadIdx.x == 0) counts[blockIdx.x] = many;
+}
+// put(number of the element among those that are not 0, its place)
+template <int V, class T, class Put>
+INLINE void places_in_piece(const T* x, int64_t n, const int64_t* befores, const Put& put) {
+  constexpr int K = 16 / V;
+  __shared__ int32_t room[8];
+  const RunningSum<int32_t, int32_t> op;
+  const int lane = threadIdx.x & 31;
+  const int64_t from = int64_t(blockIdx.x) * 4096, to = n - from < 4096 ? n : from + 4096;
+  const int64_t first = from + (threadIdx.x / 32 * K * 32 + lane) * V;
+  uint32_t which[K];
+  int32_t part[K], all = 0, before = 0;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int64_t i = first + k * 32 * V;
+    which[k] = 0;
+    if (i >= to) continue;
+    const Pack<T, V> v = load_until<V>(x, i, to);
+#pragma unroll
+    for (int j = 0; j < V; ++j) which[k] |= uint32_t(i + j < to && cast<bool>(v.v[j])) << j;
+  }
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int32_t own = __popc(which[k]), upto = scan_warp(op, own);
+    part[k] = all + upto - own;
+    all += shuffle_from(upto, 31);
+  }
+  const int64_t ahead = befores[blockIdx.x] + before_warp(op, all, before, room);
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    int64_t number = ahead + part[k];
+#pragma unroll
+    for (int j = 0; j < V; ++j)
+      if (which[k] >> j & 1) put(number++, first + k * 32 * V + j);
+  }
+}

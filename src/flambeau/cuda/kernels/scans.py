@@ -1,9 +1,9 @@
-"""Running sums, products, extrema along a dimension. See scan.cuh."""
+"""Running sums, products, extrema along a dimension; the places of elements that are not 0. See scan.cuh."""
 
 import math
 
 from ...ops.dims import wrap_dim
-from .launches import Build, Parameter, blocks, contiguous, nothing, numel, row_major, sizes, tensor
+from .launches import Build, Parameter, blocks, contiguous, layout, nothing, numel, row_major, sizes, tensor
 from .plans import Number
 
 _FILES = ("scan.cuh",)
@@ -121,7 +121,40 @@ def _laid(build, name, info, strides):
     return build.output_as(name, info, strides) if written else build.input_as(name, info, strides)
 
 
+#: elements that a block looks at for those that are not 0
+_PIECE = 4096
+
+
+def _nonzero(call):
+    """Counts of pieces, what comes before each and the total behind them (all int64, the first scratch memory); the
+    last step writes the coordinates. It reads their number there, and is the only one that writes the result: so
+    flambeau.cuda._values can make room for it in between."""
+    x, out = call.args[0], call.results[0]
+    if numel(x) == 0 or not x.shape:
+        return nothing()
+    build = Build(call)
+    pieces, vector = math.ceil(numel(x) / _PIECE), 16 // build.size(x) if x.aligned or not contiguous(x) else 1
+    counts = build.room("counts", "int64_t", pieces + 1, 8)
+    given, n = build.input("x", x), sizes(n=numel(x))
+    build.run(f"  count_piece_of<{vector}>(x, n, counts);\n", [given, counts, *n], pieces, 256, _FILES)
+    build.run("  scan_totals<RunningSum<int64_t, int64_t>>(counts, pieces, counts + pieces);\n",
+              [counts, *sizes(pieces=pieces)], 1, 256, _FILES)
+    along, across = (1, 0) if out.strides[0] == 1 else out.strides
+    build.run(f"""  constexpr int RANK = {len(x.shape)};
+  const int64_t step = across ? across : counts[pieces];
+  places_in_piece<{vector}>(x, n, counts, [&](int64_t number, int64_t place) {{
+    int64_t at[RANK];
+    unravel(place, shape, at);
+#pragma unroll
+    for (int d = 0; d < RANK; ++d) out[number * along + d * step] = at[d];
+  }});
+""", [given, counts, tensor("out", out, call.name, True), layout("shape", x.shape, row_major(x.shape)), *n,
+      *sizes(pieces=pieces, along=along, across=across)], pieces, 256, _FILES)
+    return build.plan()
+
+
 RULES = {
+    "nonzero_rows": _nonzero,
     "cumsum": _scan("RunningSum"), "cumprod": _scan("RunningProduct"), "cummax": _scan("RunningMax"),
     "cummin": _scan("RunningMin"), "logcumsumexp": _scan("RunningLogSum"),
 }
