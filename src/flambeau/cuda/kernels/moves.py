@@ -5,8 +5,8 @@ import math
 from ...ops.dims import wrap_dim, wrap_dims
 from .launches import (
     Build,
+    Parameter,
     collapse,
-    contiguous,
     index_type,
     layout,
     nothing,
@@ -181,27 +181,27 @@ def _border(backward):
     return rule
 
 
-def accumulator(build, info, settled="cast<{kind}>({value})", narrow=("float16", "bfloat16")):
+def accumulator(build, info, settled="cast<{kind}>({value})", narrow=("float16", "bfloat16"), made=None):
     """(zeroed memory named `sums` of the shape of a result, what puts it there): halves are summed in float, and what
-    else is `narrow`; `settled` makes an element of a sum."""
+    else is `narrow`; `settled` makes an element of a sum. made: where the result goes, in the order of the sums."""
     kind = build.type(info)
     if kind not in narrow:
-        out = build.output("sums", info)
+        out = Parameter(f"{kind}* sums", (made or build.output("sums", info)).value)
         build.zeros(out, numel(info) * build.size(info))
         return out, lambda: None
     room = build.room("sums", "float", numel(info), 4)
     build.zeros(room, numel(info) * 4)
-    return room, lambda: _settle(build, info, room, kind, settled)
+    return room, lambda: _settle(build, info, room, kind, settled, made or build.output("out", info))
 
 
-def _settle(build, info, room, kind, settled):
+def _settle(build, info, room, kind, settled, out):
     """Sums in float become elements of a result, eight at a time where it can take them so."""
-    out, n = build.output("out", info), numel(info)
-    pack = 8 if info.aligned or not contiguous(info) else 1
-    if kind not in ("float16", "bfloat16") or n % pack or pack == 1:
+    n = numel(info)
+    aligned = info.aligned or not isinstance(out.value, Pointer)
+    if kind not in ("float16", "bfloat16") or n % 8 or not aligned:
         build.each(n, f"  out[i_] = {settled.format(kind=kind, value='sums[i_]')};\n", [out, room])
         return
-    build.each(n // pack, f"""  const Pack<float, 4> low = load<4>(sums + i_ * 8), high = load<4>(sums + i_ * 8 + 4);
+    build.each(n // 8, f"""  const Pack<float, 4> low = load<4>(sums + i_ * 8), high = load<4>(sums + i_ * 8 + 4);
   Pack<{kind}, 8> own;
 #pragma unroll
   for (int j = 0; j < 8; ++j) {{

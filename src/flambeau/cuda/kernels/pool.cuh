@@ -1,46 +1,261 @@
-// Pooling: the window of every result along each of three axes; missing axes have one element.
+// Pooling: the window of every result along each of three axes; missing axes have one element. Images lie in planes, or
+// with their channels last, of which V are computed together. Index: int32_t where all products of sizes fit.
+struct Divider {
+  uint32_t factor, shift;
+};
 struct Axis {
   int64_t in, out, kernel, stride, pad, dilation;
+  Divider by_in, by_out, by_stride;
 };
 struct Axes {
   Axis axis[3];
+  int64_t channels, packs;  // of images with channels last: how many, how many times V; else 1
+  Divider by_packs;
 };
-struct Window {
-  int64_t begin, end, extent;  // inside the source; what it counts for in a mean
-};
-template <bool EVEN, bool PADDED> INLINE Window window_of(const Axis& a, int64_t i) {
-  if (!EVEN) {
-    const int64_t begin = i * a.in / a.out, end = ((i + 1) * a.in + a.out - 1) / a.out;
-    return {begin, end, end - begin};
-  }
-  const int64_t begin = i * a.stride - a.pad, reach = begin + (a.kernel - 1) * a.dilation + 1;
-  const int64_t last = reach < a.in + a.pad ? reach : a.in + a.pad;
-  const int64_t skipped = begin < 0 ? (-begin + a.dilation - 1) / a.dilation : 0;
-  Window w{begin + skipped * a.dilation, last < a.in ? last : a.in, last - begin};
-  if (!PADDED) w.extent = w.end > w.begin ? w.end - w.begin : 0;
-  return w;
+// n / size, for n of 0 to 2^31 - 1; of 64 bits it is a division.
+template <class Index> INLINE Index over(Index n, const Divider& d, int64_t size) {
+  if constexpr (sizeof(Index) == 4) return Index(__umulhi(2 * uint32_t(n), d.factor) >> d.shift);
+  else return n / Index(size);
 }
-// Where result i lies: its plane and three windows.
-template <bool EVEN, bool PADDED> struct Windows {
-  Window w[3];
-  int64_t plane, in;
-  INLINE Windows(const Axes& a, int64_t i) {
-    const int64_t o2 = a.axis[2].out, o1 = a.axis[1].out, o0 = a.axis[0].out;
-    w[2] = window_of<EVEN, PADDED>(a.axis[2], i % o2);
-    w[1] = window_of<EVEN, PADDED>(a.axis[1], i / o2 % o1);
-    w[0] = window_of<EVEN, PADDED>(a.axis[0], i / (o2 * o1) % o0);
-    in = a.axis[0].in * a.axis[1].in * a.axis[2].in;
-    plane = i / (o2 * o1 * o0) * in;
+template <class Index> struct Window {
+  Index begin, end, extent;  // inside the source; what it counts for in a mean
+};
+template <bool EVEN, bool PADDED, class Index> INLINE Window<Index> window_of(const Axis& a, Index i) {
+  const Index in = Index(a.in), out = Index(a.out);
+  if constexpr (!EVEN) {
+    const Index begin = over(i * in, a.by_out, out), end = over((i + 1) * in + out - 1, a.by_out, out);
+    return {begin, end, end - begin};
+  } else {
+    const Index begin = i * Index(a.stride) - Index(a.pad), dilation = Index(a.dilation);
+    const Index reach = begin + (Index(a.kernel) - 1) * dilation + 1, border = in + Index(a.pad);
+    const Index last = reach < border ? reach : border;
+    Index skipped = begin < 0 ? -begin : 0;
+    if (dilation > 1) skipped = (skipped + dilation - 1) / dilation * dilation;
+    Window<Index> w{begin + skipped, last < in ? last : in, last - begin};
+    if (!PADDED) w.extent = w.end > w.begin ? w.end - w.begin : 0;
+    return w;
   }
-  // visit(offset in the plane)
-  template <class Visit> INLINE void each(const Axes& a, Visit visit) const {
-    for (int64_t i = w[0].begin; i < w[0].end; i += a.axis[0].dilation)
-      for (int64_t j = w[1].begin; j < w[1].end; j += a.axis[1].dilation)
-        for (int64_t k = w[2].begin; k < w[2].end; k += a.axis[2].dilation)
-          visit((i * a.axis[1].in + j) * a.axis[2].in + k);
+}
+// The results [begin, end) whose windows, without gaps, hold element i.
+template <bool EVEN, class Index> INLINE Window<Index> covering(const Axis& a, Index i) {
+  const Index in = Index(a.in), out = Index(a.out);
+  if constexpr (!EVEN) return {over(i * out, a.by_in, in), over((i + 1) * out + in - 1, a.by_in, in), 0};
+  else {
+    const Index from = i + Index(a.pad), short_of = from - Index(a.kernel);  // o stride <= from, o stride > short_of
+    const Index begin = short_of < 0 ? 0 : over(short_of, a.by_stride, a.stride) + 1;
+    const Index end = over(from, a.by_stride, a.stride) + 1;
+    return {begin, end < out ? end : out, 0};
+  }
+}
+// A place in [plane, axes] (channels last: [image, axes, pack]): what is left of the number, axis by axis.
+template <bool LAST, int V, class Index> struct Cell {
+  Index place[3], plane, pack;
+  template <bool OUT> INLINE static Cell of(const Axes& a, Index i) {
+    Cell c;
+    c.pack = 0;
+    if constexpr (LAST) {
+      const Index rest = over(i, a.by_packs, a.packs);
+      c.pack = i - rest * Index(a.packs);
+      i = rest;
+    }
+#pragma unroll
+    for (int d = 2; d >= 0; --d) {
+      const Axis& x = a.axis[d];
+      const Index size = Index(OUT ? x.out : x.in), rest = over(i, OUT ? x.by_out : x.by_in, size);
+      c.place[d] = i - rest * size;
+      i = rest;
+    }
+    c.plane = i;
+    return c;
+  }
+  INLINE static Index step(const Axes& a) { return LAST ? Index(a.channels) : 1; }
+  // Where the plane begins of which `size` are the elements, or the pack's first channel of the image.
+  INLINE Index first(const Axes& a, Index size) const { return plane * size * step(a) + pack * V; }
+};
+// Where pack i of the results lies: three windows, and where its plane of the source begins.
+template <bool EVEN, bool PADDED, bool LAST, int V, class Index> struct Windows {
+  Window<Index> w[3];
+  Index first, step;
+  INLINE Windows(const Axes& a, Index i) {
+    typedef Cell<LAST, V, Index> Cell;
+    const Cell c = Cell::template of<true>(a, i);
+#pragma unroll
+    for (int d = 0; d < 3; ++d) w[d] = window_of<EVEN, PADDED>(a.axis[d], c.place[d]);
+    first = c.first(a, Index(a.axis[0].in) * Index(a.axis[1].in) * Index(a.axis[2].in));
+    step = Cell::step(a);
+  }
+  // For all elements of the window, up to four at a time: read(k, offset), then use(k, place in the plane).
+  template <class Read, class Use> INLINE void each(const Axes& a, const Read& read, const Use& use) const {
+    const Index d0 = Index(a.axis[0].dilation), d1 = Index(a.axis[1].dilation), d2 = Index(a.axis[2].dilation);
+    for (Index i = w[0].begin; i < w[0].end; i += d0)
+      for (Index j = w[1].begin; j < w[1].end; j += d1) {
+        const Index row = (i * Index(a.axis[1].in) + j) * Index(a.axis[2].in);
+        for (Index k = w[2].begin; k < w[2].end; k += 4 * d2) {
+#pragma unroll
+          for (int q = 0; q < 4; ++q)
+            if (k + q * d2 < w[2].end) read(q, first + (row + k + q * d2) * step);
+#pragma unroll
+          for (int q = 0; q < 4; ++q)
+            if (k + q * d2 < w[2].end) use(q, row + k + q * d2);
+        }
+      }
   }
   INLINE bool empty() const { return w[0].begin >= w[0].end || w[1].begin >= w[1].end || w[2].begin >= w[2].end; }
+  INLINE Index size() const {
+    return empty() ? 0 : (w[0].end - w[0].begin) * (w[1].end - w[1].begin) * (w[2].end - w[2].begin);
+  }
+  INLINE Index extent() const { return w[0].extent * w[1].extent * w[2].extent; }
+  // Its elements [begin, end), counted row by row, in steps of `parts`, four at a time: for windows without gaps.
+  template <class Read, class Use>
+  INLINE void some(const Axes& a, Index begin, Index end, Index parts, const Read& read, const Use& use) const {
+    typedef typename Unsigned<Index>::type Size;
+    if (begin >= end) return;
+    const Index e1 = w[1].end - w[1].begin, e2 = w[2].end - w[2].begin;
+    const Index r = Index(Size(begin) / Size(e2)), ahead = Index(Size(parts) / Size(e2));
+    Index k = begin - r * e2, i = Index(Size(r) / Size(e1)), j = r - i * e1;
+    const Index dk = parts - ahead * e2, di = Index(Size(ahead) / Size(e1)), dj = ahead - di * e1;
+    for (Index n = begin; n < end; n += 4 * parts) {
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        if (n + q * parts < end)
+          read(q, first + (((w[0].begin + i) * Index(a.axis[1].in) + w[1].begin + j) * Index(a.axis[2].in) +
+                           w[2].begin + k) * step);
+        k += dk, j += dj, i += di;
+        if (k >= e2) k -= e2, ++j;
+        if (j >= e1) j -= e1, ++i;
+      }
+#pragma unroll
+      for (int q = 0; q < 4; ++q)
+        if (n + q * parts < end) use(q);
+    }
+  }
 };
+// Pack i of the largest elements and, where PLACES, where they are in their planes.
+template <int V, bool PLACES, class W, class Index, class T>
+INLINE void largest_of(const Axes& a, Index i, const T* x, T* out, int64_t* places) {
+  typedef typename Wide<T>::type A;
+  const W w(a, i);
+  Pack<T, V> own[4], to;
+  Pack<int64_t, V> at;
+  A best[V];
+  Index place[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    best[j] = Limits<A>::lowest();
+    place[j] = (w.w[0].begin * Index(a.axis[1].in) + w.w[1].begin) * Index(a.axis[2].in) + w.w[2].begin;
+  }
+  w.each(a, [&](int k, Index from) { own[k] = load<V>(x + from); }, [&](int k, Index from) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const A v = cast<A>(own[k].v[j]);
+      if (v > best[j] || v != v) best[j] = v, place[j] = from;
+    }
+  });
+#pragma unroll
+  for (int j = 0; j < V; ++j) to.v[j] = cast<T>(best[j]), at.v[j] = place[j];
+  store<V>(out + i * V, to);
+  if constexpr (PLACES) store<V>(places + i * V, at);
+}
+// Pack i of means; divisor: 0, or what to divide by.
+template <int V, class A, class W, class Index, class T>
+INLINE void mean_of(const Axes& a, Index i, const T* x, T* out, int64_t divisor) {
+  const W w(a, i);
+  Pack<T, V> own[4], to;
+  A sum[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) sum[j] = A(0);
+  w.each(a, [&](int k, Index at) { own[k] = load<V>(x + at); }, [&](int k, Index) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) sum[j] += cast<A>(own[k].v[j]);
+  });
+  const A by = divisor ? A(divisor) : A(w.extent());
+#pragma unroll
+  for (int j = 0; j < V; ++j) to.v[j] = cast<T>(w.empty() ? A(0) : A(sum[j] / by));
+  store<V>(out + i * V, to);
+}
+// Sums of large windows in planes by 32 or 256 threads each; put(result, sum). V > 1: the windows are whole planes, whose
+// axes count packs. Chunk blockIdx.y takes `width` elements of each window.
+template <int V, int THREADS, class A, class W, class Index, class T, class Put>
+INLINE void sum_planes(const Axes& a, Index results, Index width, const T* x, const Put& put) {
+  const Index i = Index(blockIdx.x) * (256 / THREADS) + Index(threadIdx.x / THREADS);
+  const bool there = i < results;
+  const W w(a, there ? i : 0);
+  const Index size = w.size(), begin = Index(blockIdx.y) * width, end = begin + width < size ? begin + width : size;
+  Pack<T, V> own[4];
+  A sum = A(0);
+  if (there)
+    w.some(a, begin + Index(threadIdx.x % THREADS), end, Index(THREADS),
+           [&](int k, Index at) { own[k] = load<V>(x + at * V); }, [&](int k) {
+#pragma unroll
+             for (int j = 0; j < V; ++j) sum += cast<A>(own[k].v[j]);
+           });
+  if constexpr (THREADS == 32) sum = combine_warp(SumOf<A>(), sum);
+  else sum = sum_block(sum);
+  if (there && threadIdx.x % THREADS == 0) put(i, sum, w);
+}
+// The same with channels last: 2^shift threads beside each other for the packs of one cell.
+template <int V, class A, class W, class Index, class T, class Put>
+INLINE void sum_last(const Axes& a, Index across, Index width, int64_t shift, const T* x, const Put& put) {
+  __shared__ A room[256];
+  const Index lanes = Index(1) << int(shift), cell = Index(blockIdx.x) / across, part = Index(threadIdx.x) >> int(shift);
+  const Index pack = (Index(blockIdx.x) - cell * across) * lanes + (Index(threadIdx.x) & (lanes - 1));
+  const bool there = pack < Index(a.packs);
+  const Index i = cell * Index(a.packs) + (there ? pack : 0), parts = 256 >> int(shift);
+  const W w(a, i);
+  const Index size = w.size(), begin = Index(blockIdx.y) * width, end = begin + width < size ? begin + width : size;
+  Pack<T, V> own[4];
+  A sum[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) sum[j] = A(0);
+  if (there)
+    w.some(a, begin + part, end, parts, [&](int k, Index at) { own[k] = load<V>(x + at); }, [&](int k) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) sum[j] += cast<A>(own[k].v[j]);
+    });
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    if (j) __syncthreads();
+    room[threadIdx.x] = sum[j];
+    __syncthreads();
+    if (part || !there) continue;
+    A all = sum[j];
+    for (Index k = 1; k < parts; ++k) all += room[k * lanes + Index(threadIdx.x)];
+    put(i * V + j, all, w);
+  }
+}
+// Pack i of the source's gradient: the shares of all windows that hold it. In planes V are neighbours of one row.
+template <int V, bool EVEN, bool PADDED, bool LAST, class A, class Index, class T>
+INLINE void shares_of(const Axes& a, Index i, const T* grad, T* out, int64_t divisor) {
+  constexpr int own = LAST ? V : 1;
+  typedef Cell<LAST, own, Index> Cell;
+  const Cell c = Cell::template of<false>(a, LAST ? i : i * V);
+  const Index o1 = Index(a.axis[1].out), o2 = Index(a.axis[2].out);
+  const Index first = c.first(a, Index(a.axis[0].out) * o1 * o2), step = Cell::step(a);
+  const Window<Index> c0 = covering<EVEN>(a.axis[0], c.place[0]), c1 = covering<EVEN>(a.axis[1], c.place[1]);
+  A sum[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) sum[j] = A(0);
+#pragma unroll
+  for (int m = 0; m < V / own; ++m) {
+    const Window<Index> c2 = covering<EVEN>(a.axis[2], c.place[2] + m);
+    for (Index p = c0.begin; p < c0.end; ++p) {
+      const Index e0 = window_of<EVEN, PADDED>(a.axis[0], p).extent;
+      for (Index q = c1.begin; q < c1.end; ++q) {
+        const Index e1 = e0 * window_of<EVEN, PADDED>(a.axis[1], q).extent;
+        for (Index r = c2.begin; r < c2.end; ++r) {
+          const A by = divisor ? A(divisor) : A(e1 * window_of<EVEN, PADDED>(a.axis[2], r).extent);
+          const Pack<T, own> g = load<own>(grad + first + ((p * o1 + q) * o2 + r) * step);
+#pragma unroll
+          for (int j = 0; j < own; ++j) sum[m + j] += cast<A>(g.v[j]) / by;
+        }
+      }
+    }
+  }
+  Pack<T, V> to;
+#pragma unroll
+  for (int j = 0; j < V; ++j) to.v[j] = cast<T>(sum[j]);
+  store<V>(out + i * V, to);
+}
 // Where window o of fractional pooling begins, by a number of [0, 1).
 template <class A> INLINE int64_t drawn_start(const Axis& a, int64_t o, A sample) {
   const int64_t last = a.in - a.kernel;
