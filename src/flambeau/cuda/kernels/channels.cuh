@@ -24,19 +24,22 @@ template <int V, int LANES, class Index> struct ChannelsLast {
         if (const Index r = first + k * parts; r < end) use(k, r * channels + channel(), r);
     }
   }
-  // Joins what the threads of a channel have; f(channel, joined), once for each.
+  // Joins what the threads of a channel have, first those of a warp; f(channel, joined), once for each.
   template <class Join, class F> INLINE void deliver(const Join& join, typename Join::Acc* acc, const F& f) const {
-    __shared__ typename Join::Acc room[256];
+    __shared__ typename Join::Acc room[8][LANES * V];
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      if (j) __syncthreads();
-      room[threadIdx.x] = acc[j];
-      __syncthreads();
-      if (threadIdx.x >= LANES || !exists()) continue;
-      typename Join::Acc all = acc[j];
-      for (int k = 1; k < parts; ++k) all = join.combine(all, room[k * LANES + threadIdx.x]);
-      f(channel() + j, all);
+#pragma unroll
+      for (int k = LANES; k < 32; k *= 2)
+        acc[j] = join.combine_lanes(acc[j], join.shuffle(acc[j], k), (threadIdx.x & k) != 0);
+      if (threadIdx.x % 32 < LANES) room[threadIdx.x / 32][threadIdx.x % LANES * V + j] = acc[j];
     }
+    __syncthreads();
+    const Index c = Index(blockIdx.x) * LANES * V + threadIdx.x;
+    if (threadIdx.x >= LANES * V || c >= channels) return;
+    typename Join::Acc all = room[0][threadIdx.x];
+    for (int k = 1; k < 8; ++k) all = join.combine(all, room[k][threadIdx.x]);
+    f(c, all);
   }
 };
 // [batch, channels, inner]: a block for each channel, and for `depth` of the batch.
@@ -77,12 +80,12 @@ template <int V, class Index> struct Planes {
 template <class A> struct Two {
   A first, second;
 };
-template <class A> struct JoinTwo {
+template <class A> struct JoinTwo : One {
   typedef Two<A> Acc;
   INLINE Acc init() const { return {A(0), A(0)}; }
   INLINE Acc combine(Acc a, Acc b) const { return {a.first + b.first, a.second + b.second}; }
 };
-template <class A> struct JoinOne {
+template <class A> struct JoinOne : One {
   typedef A Acc;
   INLINE Acc init() const { return A(0); }
   INLINE Acc combine(Acc a, Acc b) const { return a + b; }
@@ -147,23 +150,29 @@ INLINE void sum_channels(const Walk& walk, const Term& term, const F& deliver) {
   walk.template each<many>(
       [&](int k, auto at) { given[k] = term.template read<V>(at); },
       [&](int k, auto, auto row) { term.template add<V, Walk::apart>(acc, given[k], row, channel); });
+#pragma unroll
+  for (int j = 0; j < Walk::own; ++j) acc[j] = join.settled(acc[j]);
   walk.deliver(join, acc, deliver);
 }
-// What several blocks have summed: partial[chunk, channel]. 32 channels for a block of 256.
+// What several blocks have summed: partial[chunk, channel]. A warp for each channel, 8 of them in a block.
 template <class Join, class Index, class F>
 INLINE void join_channels(const typename Join::Acc* partial, Index channels, Index chunks, const F& f) {
-  __shared__ typename Join::Acc room[256];
-  const Join join{};
-  const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
-  const Index c = Index(blockIdx.x) * 32 + lane;
-  typename Join::Acc acc = join.init();
-  if (c < channels)
-    for (Index k = part; k < chunks; k += 8) acc = join.combine(acc, partial[k * channels + c]);
-  room[threadIdx.x] = acc;
-  __syncthreads();
-  if (part || c >= channels) return;
-  for (int k = 1; k < 8; ++k) acc = join.combine(acc, room[k * 32 + lane]);
-  f(c, acc);
+  typedef typename Join::Acc Acc;
+  constexpr int many = 4;  // reads on their way
+  const Lanes<Join> join{};
+  const Index c = Index(blockIdx.x) * 8 + threadIdx.x / 32;
+  if (c >= channels) return;
+  Acc acc = join.init();
+  for (Index first = threadIdx.x % 32; first < chunks; first += 32 * many) {
+    Acc next[many];
+#pragma unroll
+    for (int k = 0; k < many; ++k)
+      next[k] = first + k * 32 < chunks ? partial[(first + k * 32) * channels + c] : join.init();
+#pragma unroll
+    for (int k = 0; k < many; ++k) acc = join.combine(acc, next[k]);
+  }
+  acc = combine_warp(join, acc);
+  if (threadIdx.x % 32 == 0) f(c, acc);
 }
 
 // --- batch norm: what each channel's elements are computed with

@@ -59,7 +59,7 @@ class Channels:
                  "partial[Index(blockIdx.y) * Index(channels_) + c] = v; });", [*parameters, held])
         self.build.run(f"  typedef int32_t Index;\n{room}  join_channels<Join>(partial, Index(channels_), "
                        f"Index(chunks_), {done});\n",
-                       [held, *sizes(channels_=self.channels, chunks_=self.chunks), *to], blocks(self.channels, 32),
+                       [held, *sizes(channels_=self.channels, chunks_=self.chunks), *to], blocks(self.channels, 8),
                        256, _FILES)
 
 
@@ -129,7 +129,7 @@ def _kept(batch, call, running, saved):
 
 
 _STATISTICS = """typedef {wide} A;
-    const A mean = v.mean(), squares = v.around_mean(), scale = rsqrt(squares / A(n) + A(eps));
+    const A mean = v.origin, squares = v.squares, scale = rsqrt(squares / A(n) + A(eps));
     means[c] = mean; scales[c] = scale;
     if (save_mean) save_mean[c] = mean;
     if (save_scale) save_scale[c] = scale;

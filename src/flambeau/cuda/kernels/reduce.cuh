@@ -2,7 +2,8 @@
 // shape alone decides, so results are the same on every GPU.
 //
 // An operation has: Acc, init(), add(acc, element, its place along the reduced dimensions), combine(a, b) of two
-// accumulators where a's places come first or are arbitrary, and finish(acc) -> result.
+// accumulators where a's places come first or are arbitrary, and finish(acc) -> result. settled(acc) is what a thread
+// makes of its own elements before they are joined with others'.
 
 template <class Op> struct Lanes : Op {
   typedef typename Op::Acc Acc;
@@ -15,6 +16,7 @@ template <class Op> struct Lanes : Op {
 
 struct One {  // operations with one result; those with two have pair = true and second(acc, n)
   static constexpr bool pair = false;
+  template <class Acc> INLINE Acc settled(Acc acc) const { return acc; }
 };
 template <class T, class A> struct Sum : One {
   typedef A Acc;
@@ -101,12 +103,11 @@ template <class T, class A> struct Min : One {
   INLINE Acc combine(Acc a, Acc b) const { return smaller(a, b); }
   INLINE Acc finish(Acc a, int64_t) const { return a; }
 };
-// Sums of differences and of their squares from `origin`, a thread's first number: two multiplications for each number
-// and no division. Two of them are joined by their means (Chan, Golub and LeVeque 1979).
+// A thread's sums of differences from its first number and of their squares, so that no number needs a division. Settled,
+// `origin` is the mean and `squares` are those of differences from it; two of them are joined by Chan, Golub and LeVeque
+// (1979).
 template <class A> struct Spread {
   A origin, sum, squares, count;
-  INLINE A mean() const { return count > A(0) ? origin + sum / count : A(0); }
-  INLINE A around_mean() const { return count > A(0) ? squares - sum * (sum / count) : A(0); }
 };
 template <class T, class A> struct Variance : One {
   typedef Spread<A> Acc;
@@ -116,24 +117,28 @@ template <class T, class A> struct Variance : One {
     const A x = cast<A>(v), origin = a.count == A(0) ? x : a.origin, d = x - origin;
     return {origin, a.sum + d, a.squares + d * d, a.count + A(1)};
   }
+  INLINE Acc settled(Acc a) const {
+    const A mean = a.count > A(0) ? a.sum / a.count : A(0);
+    return {a.origin + mean, A(0), a.squares - a.sum * mean, a.count};
+  }
   INLINE Acc combine(Acc a, Acc b) const {
     const A n = a.count + b.count;
     if (n == A(0)) return a;
-    const A d = b.mean() - a.mean(), share = b.count / n;
-    return {a.mean() + d * share, A(0), a.around_mean() + b.around_mean() + d * d * a.count * share, n};
+    const A d = b.origin - a.origin, share = b.count / n;
+    return {a.origin + d * share, A(0), a.squares + b.squares + d * d * a.count * share, n};
   }
-  INLINE A finish(Acc a, int64_t n) const { return a.around_mean() / A(n - correction > 0 ? n - correction : 0); }
+  INLINE A finish(Acc a, int64_t n) const { return a.squares / A(n - correction > 0 ? n - correction : 0); }
 };
 template <class T, class A> struct Deviation : Variance<T, A> {
   INLINE A finish(Spread<A> a, int64_t n) const { return sqrt(Variance<T, A>::finish(a, n)); }
 };
 template <class T, class A> struct VarianceMean : Variance<T, A> {
   static constexpr bool pair = true;
-  INLINE A second(Spread<A> a, int64_t n) const { return n ? a.mean() : not_a_number<A>(); }
+  INLINE A second(Spread<A> a, int64_t n) const { return n ? a.origin : not_a_number<A>(); }
 };
 template <class T, class A> struct DeviationMean : Deviation<T, A> {
   static constexpr bool pair = true;
-  INLINE A second(Spread<A> a, int64_t n) const { return n ? a.mean() : not_a_number<A>(); }
+  INLINE A second(Spread<A> a, int64_t n) const { return n ? a.origin : not_a_number<A>(); }
 };
 // The smallest and the largest at once.
 template <class A> struct Range {
@@ -238,7 +243,7 @@ INLINE void reduce_rows(const Lanes<Op>& op, const T* x, const Out& out, typenam
     for (Index i = begin + threadIdx.x; i < end; i += blockDim.x)
       acc = op.add(acc, from[offset_of<Index, R>(i, reduced)], i);
   }
-  acc = combine_block(op, acc, room);
+  acc = combine_block(op, op.settled(acc), room);
   if (threadIdx.x != 0) return;
   if (gridDim.y > 1) partial[int64_t(row) * gridDim.y + chunk] = acc;
   else out.put(op, acc, row, n);
@@ -258,7 +263,7 @@ INLINE void reduce_columns(const Lanes<Op>& op, const T* x, const Out& out, type
     for (Index i = chunk * width + part; i < end; i += 8)
       acc = op.add(acc, from[offset_of<Index, R>(i, reduced)], i);
   }
-  room[part][lane] = acc;
+  room[part][lane] = acc = op.settled(acc);
   __syncthreads();
   if (part != 0 || row >= rows) return;
   for (int k = 1; k < 8; ++k) acc = op.combine(acc, room[k][lane]);

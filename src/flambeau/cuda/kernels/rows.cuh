@@ -178,8 +178,8 @@ INLINE Moments<A> row_moments(const T* row, Kept<T, V, K>& kept, Index n, double
 #pragma unroll
       for (int j = 0; j < V; ++j) acc = op.add(acc, own.v[j], i);
     });
-    acc = combine_block(op, acc, room);
-    return {acc.mean(), rsqrt(acc.around_mean() / A(n) + A(eps))};
+    acc = combine_block(op, op.settled(acc), room);
+    return {acc.origin, rsqrt(acc.squares / A(n) + A(eps))};
   } else {
     __shared__ A room[32];
     A sum = A(0), squares = A(0);

@@ -24,6 +24,8 @@ class Packs:
         self.threads = min(1024, max(32, _power_of_two(packs / 4)))
         kept = _power_of_two(packs / self.threads)
         self.kept = kept if kept <= most else 0
+        if not self.kept:  # smaller blocks: one of them reads while another joins its sums
+            self.threads = min(512, self.threads)
 
     def __str__(self):
         return f"{self.wide}, {self.kept}"
