@@ -122,5 +122,5 @@ def test_rows_by_nvrtc(monkeypatch, dtype):
             ptx = nvrtc.build(text, arch, name, ptx=True).decode()
             assert ".local" not in ptx, name
             assert nvrtc.build(text, arch, name).startswith(b"\x7fELF")
-        wide += wide_accesses(ptx) == [4, 4]
+        wide += min(wide_accesses(ptx)) >= 4
     assert wide >= 3

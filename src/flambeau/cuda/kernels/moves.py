@@ -1,11 +1,15 @@
 """Elements that change places or come from nowhere: joining, turning, padding, triangles, ranges."""
 
 import math
+import struct
+from typing import NamedTuple
 
 from ...ops.dims import wrap_dim, wrap_dims
 from .launches import (
     Build,
     Parameter,
+    Place,
+    blocks,
     collapse,
     index_type,
     layout,
@@ -17,16 +21,32 @@ from .launches import (
     sizes,
     tensor,
 )
-from .plans import Pointer
+from .places import row_shift
+from .plans import Number, Pointer
 
 _WHOLE = ("bool", "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+
+
+#: tensors that one launch joins at most
+_TOGETHER = 16
+
+
+class _Piece(NamedTuple):
+    """A tensor that is joined, as rows that are runs both there and in the result: how many, how long, how far apart
+    there and here. offset: where it begins in the result."""
+    info: object
+    offset: int
+    rows: int
+    run: int
+    step: int
+    to: int
 
 
 def _joined(stack):
     def rule(call):
         tensors, dim = call.args
         build, out = Build(call), call.results[0]
-        dim, at, kind = wrap_dim(dim, len(out.shape), call.name), 0, build.type(out)
+        dim, at, pieces = wrap_dim(dim, len(out.shape), call.name), 0, []
         for info in tensors:
             if stack:
                 shape = [*info.shape[:dim], 1, *info.shape[dim:]]
@@ -35,15 +55,64 @@ def _joined(stack):
                 shape, strides = list(info.shape), list(info.strides)
             if 0 in shape:  # also one of no elements and one dimension among others, which joins anything
                 continue
-            place = tensor("out", out, call.name, True)
-            place = place._replace(value=Pointer(out.k, at * out.strides[dim] * build.size(out)))
-            merged, to, source = collapse(shape, out.strides, strides)
-            build.each(math.prod(shape), f"  out[offset_of(i_, to)] = cast<{kind}>(x[offset_of(i_, source)]);\n",
-                       [place, tensor("x", info, call.name), layout("to", merged, to),
-                        layout("source", merged, source)], index_type(out, info))
+            if (piece := _piece(info, at * out.strides[dim], shape, out.strides, strides)) and info.dtype == out.dtype:
+                pieces.append(piece)
+            else:
+                _join_one(build, out, at * out.strides[dim], info, shape, strides)
             at += shape[dim]
+        for k in range(0, len(pieces), _TOGETHER):
+            _join(build, out, pieces[k:k + _TOGETHER])
         return build.plan()
     return rule
+
+
+def _piece(info, offset, shape, to, source):
+    """None where its rows do not lie at one distance."""
+    merged, to, source = collapse(shape, to, source)
+    run = merged.pop() if merged and to[-1] == source[-1] == 1 else 1
+    if len(merged) > 1:
+        return None
+    return _Piece(info, offset, merged[0] if merged else 1, run, source[0] if merged else 0, to[0] if merged else 0)
+
+
+def _join_one(build, out, offset, info, shape, strides):
+    """A tensor of any strides and dtype."""
+    size, kind = build.size(out), build.type(out)
+    where = Pointer(out.k, offset * size)
+    if info.dtype == out.dtype:
+        build._copy(Place(where, out.dtype, out.strides, out.aligned and offset * size % 16 == 0),
+                    Place(Pointer(info.k), info.dtype, strides, info.aligned), shape)
+        return
+    merged, to, source = collapse(shape, out.strides, strides)
+    build.each(math.prod(shape), f"  out[offset_of(i_, to)] = cast<{kind}>(x[offset_of(i_, source)]);\n",
+               [tensor("out", out, build.call.name, True)._replace(value=where), tensor("x", info, build.call.name),
+                layout("to", merged, to), layout("source", merged, source)], index_type(out, info))
+
+
+def _join(build, out, pieces):
+    """One launch: blocks go by rows, by parts of long rows, and by tensors."""
+    kind, size = build.type(out), build.size(out)
+    pack = math.gcd(16 // size, *(n for p in pieces for n in (p.run, p.offset, p.step, p.to)),
+                    16 if all(info.aligned for info in (out, *(p.info for p in pieces))) else 1)
+    packs = [p.run // pack for p in pieces]
+    shifts = [row_shift(n) for n in packs]
+    across = max(blocks(p.rows, 256 >> shift) for p, shift in zip(pieces, shifts, strict=True))
+    parts = max(blocks(n, 4 << shift) for n, shift in zip(packs, shifts, strict=True))
+    many = 1 << (len(pieces) - 1).bit_length()  # of which kernels have a text
+    rows = [[p.offset for p in pieces], [p.rows for p in pieces], packs, [p.step for p in pieces],
+            [p.to for p in pieces], shifts]
+    data = b"".join(struct.pack(f"<{many}q", *row, *[0] * (many - len(row))) for row in rows)
+    given = [Parameter(f"const {kind}* x{k}", Pointer(pieces[min(k, len(pieces) - 1)].info.k)) for k in range(many)]
+    build.run(f"""  typedef {index_type(out, *(p.info for p in pieces))} Index;
+  const int k_ = blockIdx.z;
+  const {kind}* x = x0;
+{"".join(f"  if (k_ == {k}) x = x{k};{chr(10)}" for k in range(1, many))}\
+  const RowWalk<Index> walk(joined.packs[k_], joined.shift[k_]);
+  if (walk.row >= Index(joined.rows[k_])) return;
+  copy_row<{pack}>(walk, x + walk.row * Index(joined.step[k_]),
+                   out + Index(joined.offset[k_]) + walk.row * Index(joined.to[k_]), true);
+""", [tensor("out", out, build.call.name, True), *given, Parameter(f"const __grid_constant__ Joined<{many}> joined", Number(data))],
+              (across, min(parts, 2**16 - 1), len(pieces)), 256, ("indexing.cuh", "moves.cuh"))
 
 
 def _places(call, x, out, text, more=()):

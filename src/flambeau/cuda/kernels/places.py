@@ -116,9 +116,14 @@ def _neighbours(places, strides):
     return first, inner, repeats or [False] * len(strides)
 
 
+def row_shift(packs):
+    """2 to this power are the threads for a row: neighbours up to a warp, then four packs for each."""
+    return max(min(5, (packs - 1).bit_length()), min(8, (math.ceil(packs / 4) - 1).bit_length()))
+
+
 def walk_rows(build, rows, packs, pack, text, parameters, index):
     """A launch of 256 threads a block, as many of them beside each other for a row as its packs are worth."""
-    shift = max(min(5, (packs - 1).bit_length()), min(8, (math.ceil(packs / 4) - 1).bit_length()))
+    shift = row_shift(packs)
     head = (f"  typedef {index} Index;\n  constexpr int V = {pack};\n  const RowWalk<Index> walk(packs_, shift_);\n"
             "  if (walk.row >= Index(rows_)) return;\n")
     build.run(head + text, [*parameters, *sizes(rows_=rows, packs_=packs, shift_=shift)],
