@@ -26,7 +26,6 @@ constexpr Entry kCalls[] = {
     {"cublaslt.matmul", make_cublaslt_matmul},
     {"cudnn.attention", make_cudnn_attention},
     {"cudnn.convolution", make_cudnn_convolution},
-    {"cudnn.batch_norm", make_cudnn_batch_norm},
     {"cudnn.recurrent", make_cudnn_recurrent},
     {"cufft.transform", make_cufft_transform},
     {"cusolver.decomposition", make_cusolver_decomposition},

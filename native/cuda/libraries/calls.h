@@ -8,7 +8,6 @@ std::unique_ptr<LibraryCall> make_cublaslt_matmul(int device, const Constants& c
 std::unique_ptr<LibraryCall> make_cudnn_attention(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cudnn_convolution(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cudnn_recurrent(int device, const Constants& constants);
-std::unique_ptr<LibraryCall> make_cudnn_batch_norm(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cufft_transform(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cusolver_decomposition(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cusolver_factors(int device, const Constants& constants);

@@ -30,14 +30,6 @@ using Desc = void*;  // of the backend interface
   X(tensor_destroy, Status, "cudnnDestroyTensorDescriptor", (TensorDesc*))                                             \
   X(tensor_set, Status, "cudnnSetTensorNdDescriptor",                                                                  \
     (TensorDesc*, int type, int ndim, const int* sizes, const int* strides))                                           \
-  X(norm_train, Status, "cudnnBatchNormalizationForwardTraining",                                                      \
-    (Handle*, int mode, const void* alpha, const void* beta, TensorDesc*, const void* x, TensorDesc*, void* y,         \
-     TensorDesc*, const void* scale, const void* bias, double factor, void* running_mean, void* running_var,           \
-     double eps, void* mean, void* deviation))                                                                         \
-  X(norm_backward, Status, "cudnnBatchNormalizationBackward",                                                          \
-    (Handle*, int mode, const void* alpha, const void* beta, const void* alpha_p, const void* beta_p, TensorDesc*,     \
-     const void* x, TensorDesc*, const void* dy, TensorDesc*, void* dx, TensorDesc*, const void* scale,                \
-     void* to_scale, void* to_bias, double eps, const void* mean, const void* deviation))                              \
   X(dropout_create, Status, "cudnnCreateDropoutDescriptor", (DropoutDesc**))                                           \
   X(dropout_destroy, Status, "cudnnDestroyDropoutDescriptor", (DropoutDesc*))                                          \
   X(dropout_set, Status, "cudnnSetDropoutDescriptor",                                                                  \

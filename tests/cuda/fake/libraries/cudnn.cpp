@@ -236,7 +236,7 @@ API int cudnnBackendExecute(Handle* h, Desc* plan, Desc* pack) {
   return submit(h, h->stream, [o, places, rounded = plan->engine == 0] { compute(o, places[0], places[1], places[2], rounded); });
 }
 
-// --- batch normalisation ---------------------------------------------------------------------------------------------
+// --- recurrent layers -------------------------------------------------------------------------------------------------
 
 API int cudnnCreateTensorDescriptor(Tensor** t) { ENTER("tensor_create"); *t = make(new Tensor); return 0; }
 API int cudnnDestroyTensorDescriptor(Tensor* t) { return drop(t) ? 0 : kBad; }
@@ -246,82 +246,6 @@ API int cudnnSetTensorNdDescriptor(Tensor* t, int type, int ndim, const int* siz
   *t = {element_type(type), {sizes, sizes + ndim}, {strides, strides + ndim}, 0, 1};
   return 0;
 }
-
-namespace {
-
-// f(place of the element) for all elements of a channel
-template <class F>
-void each_of(const Tensor& t, int64_t channel, F f) {
-  for (int64_t n = 0; n < t.sizes[0]; ++n)
-    for (int64_t h = 0; h < t.sizes[2]; ++h)
-      for (int64_t w = 0; w < t.sizes[3]; ++w)
-        f(n * t.strides[0] + channel * t.strides[1] + h * t.strides[2] + w * t.strides[3]);
-}
-bool is_one(const Tensor& x, const void* p, double v) {
-  return (x.type == 1 ? as<double>(p) : as<float>(p)) == v;
-}
-bool channels_fit(const Tensor& x, const Tensor& c) {
-  return c.type == (x.type == 1 ? 1 : 0) && c.sizes[1] == x.sizes[1] && c.sizes[0] == 1 && c.strides[1] == 1;
-}
-
-}  // namespace
-
-API int cudnnBatchNormalizationForwardTraining(Handle* h, int mode, const void* alpha, const void* beta, Tensor* tx,
-                                               const void* x, Tensor* ty, void* y, Tensor* tc, const void* scale,
-                                               const void* bias, double factor, void* running_mean, void* running_var,
-                                               double eps, void* mean, void* deviation) {
-  ENTER("norm_train");
-  if (mode != 1 || !known(tx) || !known(ty) || !known(tc) || !channels_fit(*tx, *tc) || !is_one(*tx, alpha, 1) ||
-      !is_one(*tx, beta, 0) || !scale || !bias || !running_mean != !running_var || !valid(x, tx->bytes()) ||
-      !valid(y, ty->bytes()) || !valid(mean, tc->bytes()) || !valid(deviation, tc->bytes()))
-    return kBad;
-  return submit(h, h->stream, [=, t = *tx, c = *tc] {
-    for (int64_t k = 0; k < t.sizes[1]; ++k) {
-      double sum = 0, square = 0, n = 0;
-      each_of(t, k, [&](int64_t at) { sum += load(t.type, x, at).real(), ++n; });
-      const double m = sum / n;
-      each_of(t, k, [&](int64_t at) { square += std::pow(load(t.type, x, at).real() - m, 2); });
-      const double r = 1 / std::sqrt(square / n + eps);
-      each_of(t, k, [&](int64_t at) {
-        store(t.type, y, at, (load(t.type, x, at).real() - m) * r * load(c.type, scale, k) + load(c.type, bias, k));
-      });
-      store(c.type, mean, k, m);
-      store(c.type, deviation, k, r);
-      if (!running_mean) continue;
-      store(c.type, running_mean, k, load(c.type, running_mean, k) * (1 - factor) + m * factor);
-      store(c.type, running_var, k, load(c.type, running_var, k) * (1 - factor) + square / (n - 1) * factor);
-    }
-  });
-}
-API int cudnnBatchNormalizationBackward(Handle* h, int mode, const void* alpha, const void* beta, const void* alpha_p,
-                                        const void* beta_p, Tensor* tx, const void* x, Tensor* ty, const void* dy,
-                                        Tensor* tdx, void* dx, Tensor* tc, const void* scale, void* to_scale,
-                                        void* to_bias, double, const void* mean, const void* deviation) {
-  ENTER("norm_backward");
-  if (mode != 1 || !known(tx) || !known(ty) || !known(tdx) || !channels_fit(*tx, *tc) || !is_one(*tx, alpha, 1) ||
-      !is_one(*tx, beta, 0) || !is_one(*tx, alpha_p, 1) || !is_one(*tx, beta_p, 0) || !valid(x, tx->bytes()) ||
-      !valid(dy, ty->bytes()) || !valid(dx, tdx->bytes()) || !valid(to_scale, tc->bytes()) ||
-      !valid(to_bias, tc->bytes()))
-    return kBad;
-  return submit(h, h->stream, [=, t = *tx, c = *tc] {
-    for (int64_t k = 0; k < t.sizes[1]; ++k) {
-      const double m = load(c.type, mean, k).real(), r = load(c.type, deviation, k).real();
-      double sum = 0, with = 0, n = 0;
-      each_of(t, k, [&](int64_t at) {
-        const double g = load(t.type, dy, at).real();
-        sum += g, with += g * (load(t.type, x, at).real() - m) * r, ++n;
-      });
-      each_of(t, k, [&](int64_t at) {
-        const double hat = (load(t.type, x, at).real() - m) * r, g = load(t.type, dy, at).real();
-        store(t.type, dx, at, load(c.type, scale, k).real() * r * (g - sum / n - hat * with / n));
-      });
-      store(c.type, to_scale, k, with);
-      store(c.type, to_bias, k, sum);
-    }
-  });
-}
-
-// --- recurrent layers -------------------------------------------------------------------------------------------------
 
 namespace {
 

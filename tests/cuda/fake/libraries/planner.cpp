@@ -73,7 +73,6 @@ API int cudnnBackendExecute(void*, Desc, Desc) { ENTER("execute"); return 0; }
 // What plans of attention and convolutions do not call.
 #define ABSENT(name) API int name() { return 3000; }
 ABSENT(cudnnCreateTensorDescriptor) ABSENT(cudnnDestroyTensorDescriptor) ABSENT(cudnnSetTensorNdDescriptor)
-ABSENT(cudnnBatchNormalizationForwardTraining) ABSENT(cudnnBatchNormalizationBackward)
 ABSENT(cudnnCreateDropoutDescriptor) ABSENT(cudnnDestroyDropoutDescriptor) ABSENT(cudnnSetDropoutDescriptor)
 ABSENT(cudnnCreateRNNDescriptor) ABSENT(cudnnDestroyRNNDescriptor) ABSENT(cudnnSetRNNDescriptor_v8)
 ABSENT(cudnnCreateRNNDataDescriptor) ABSENT(cudnnDestroyRNNDataDescriptor) ABSENT(cudnnSetRNNDataDescriptor)
