@@ -111,7 +111,8 @@ def _join(build, out, pieces):
   if (walk.row >= Index(joined.rows[k_])) return;
   copy_row<{pack}>(walk, x + walk.row * Index(joined.step[k_]),
                    out + Index(joined.offset[k_]) + walk.row * Index(joined.to[k_]), true);
-""", [tensor("out", out, build.call.name, True), *given, Parameter(f"const __grid_constant__ Joined<{many}> joined", Number(data))],
+""", [tensor("out", out, build.call.name, True), *given,
+      Parameter(f"const __grid_constant__ Joined<{many}> joined", Number(data))],
               (across, min(parts, 2**16 - 1), len(pieces)), 256, ("indexing.cuh", "moves.cuh"))
 
 

@@ -269,22 +269,32 @@ template <class A> INLINE int64_t drawn_start(const Axis& a, int64_t o, A sample
 template <class A> INLINE A near_weight(A x, A a) { return fma(fma(a + 2, x, -(a + 3)) * x, x, A(1)); }
 template <class A> INLINE A far_weight(A x, A a) { return fma(fma(fma(a, x, -5 * a), x, 8 * a), x, -4 * a); }
 // MODE: n nearest, e nearest-exact, l linear, c cubic. `scale` is the step of linear and cubic, `step` that of nearest.
-template <class A, char MODE> struct Taps {
+template <class A, char MODE, class Index = int64_t> struct Taps {
   static constexpr int many = MODE == 'c' ? 4 : MODE == 'l' ? 2 : 1;
-  int64_t place[many];
+  static constexpr int before = MODE == 'c' ? 1 : 0;  // taps before the pixel that `pixel_of` names
+  Index place[many];
   A weight[many];
-  INLINE Taps(int64_t o, int64_t in, int64_t out, A scale, float step, bool corners) {
+  // Where result o lies between pixels, and the pixel before it.
+  INLINE static A between(Index o, Index in, Index out, A scale, bool corners) {
+    const A at = corners ? scale * A(o) : fma(scale, A(o) + A(0.5), A(-0.5));
+    return MODE != 'l' ? at : in == out ? A(o) : at < A(0) ? A(0) : at;
+  }
+  INLINE static Index pixel_of(Index o, Index in, Index out, A scale, float step, bool corners) {
     if constexpr (MODE == 'n' || MODE == 'e') {
       const float at = MODE == 'n' ? float(o) * step : (float(o) + 0.5f) * step;
-      const int64_t own = in == out ? o : int64_t(floor(at));
-      place[0] = own < in - 1 ? own : in - 1;
+      return in == out ? o : Index(floor(at));
+    } else {
+      return Index(floor(between(o, in, out, scale, corners)));
+    }
+  }
+  INLINE Taps(Index o, Index in, Index out, A scale, float step, bool corners) {
+    Index low = pixel_of(o, in, out, scale, step, corners);
+    if (low > in - 1) low = in - 1;
+    if constexpr (many == 1) {
+      place[0] = low;
       weight[0] = A(1);
     } else {
-      A at = corners ? scale * A(o) : fma(scale, A(o) + A(0.5), A(-0.5));
-      if (MODE == 'l') at = in == out ? A(o) : at < A(0) ? A(0) : at;
-      int64_t low = int64_t(floor(at));
-      if (low > in - 1) low = in - 1;
-      A t = at - A(low);
+      A t = between(o, in, out, scale, corners) - A(low);
       t = t < A(0) ? A(0) : t > A(1) ? A(1) : t;
       if constexpr (MODE == 'l') {
         set(0, low, in, A(1) - t);
@@ -298,11 +308,128 @@ template <class A, char MODE> struct Taps {
       }
     }
   }
-  INLINE void set(int k, int64_t at, int64_t in, A w) {
+  INLINE void set(int k, Index at, Index in, A w) {
     place[k] = at < 0 ? 0 : at < in ? at : in - 1;
     weight[k] = w;
   }
 };
+struct Steps {
+  double scale[3];
+  float step[3];
+};
+// One axis of an image that is resized: the taps of a result, the results that read a pixel.
+template <class A, char MODE, bool CORNERS, class Index> struct Resized {
+  typedef Taps<A, MODE, Index> Own;
+  Index in, out;
+  A scale;
+  float step;
+  INLINE Resized(const Axes& a, const Steps& s, int d)
+      : in(Index(a.axis[d].in)), out(Index(a.axis[d].out)), scale(A(s.scale[d])), step(s.step[d]) {}
+  INLINE Own taps(Index o) const { return Own(o, in, out, scale, step, CORNERS); }
+  INLINE Index pixel_of(Index o) const { return Own::pixel_of(o, in, out, scale, step, CORNERS); }
+  // The first result at `pixel` or behind it: guessed, then corrected, since pixels never go back.
+  INLINE Index from(Index pixel) const {
+    const A by = Own::many == 1 ? A(step) : scale;
+    A guess = by > A(0) ? CORNERS || Own::many == 1 ? A(pixel) / by : (A(pixel) + A(0.5)) / by - A(0.5) : A(0);
+    guess = guess < A(0) ? A(0) : guess > A(out) ? A(out) : guess;
+    Index o = Index(guess);
+    while (o > 0 && pixel_of(o - 1) >= pixel) --o;
+    while (o < out && pixel_of(o) < pixel) ++o;
+    return o;
+  }
+  INLINE Index begin(Index i) const { return i == 0 ? 0 : from(i - Own::many + 1 + Own::before); }
+  INLINE Index end(Index i) const { return i == in - 1 ? out : from(i + Own::before + 1); }
+  INLINE A weight(Index o, Index i) const {
+    const Own t = taps(o);
+    A w = A(0);
+#pragma unroll
+    for (int k = 0; k < Own::many; ++k) w += t.place[k] == i ? t.weight[k] : A(0);
+    return w;
+  }
+};
+// Pack i of the result. In planes V are neighbours of one row.
+template <int V, bool LAST, char M0, char M1, char M2, bool CORNERS, class A, class Index, class T, class Settle>
+INLINE void resize(const Axes& a, const Steps& s, Index i, const T* x, T* out, const Settle& settle) {
+  constexpr int own = LAST ? V : 1;
+  typedef Cell<LAST, own, Index> Cell;
+  const Cell c = Cell::template of<true>(a, LAST ? i : i * V);
+  const Resized<A, M0, CORNERS, Index> r0(a, s, 0);
+  const Resized<A, M1, CORNERS, Index> r1(a, s, 1);
+  const Resized<A, M2, CORNERS, Index> r2(a, s, 2);
+  const T* from = x + c.first(a, r0.in * r1.in * r2.in);
+  const Index step = Cell::step(a);
+  const auto t0 = r0.taps(c.place[0]);
+  const auto t1 = r1.taps(c.place[1]);
+  Pack<T, V> to;
+#pragma unroll
+  for (int m = 0; m < V / own; ++m) {
+    const auto t2 = r2.taps(c.place[2] + m);
+    if constexpr (t0.many * t1.many * t2.many == 1) {
+      const Pack<T, own> v = load<own>(from + ((t0.place[0] * r1.in + t1.place[0]) * r2.in + t2.place[0]) * step);
+#pragma unroll
+      for (int j = 0; j < own; ++j) to.v[m + j] = v.v[j];
+    } else {
+      A sum[own];
+#pragma unroll
+      for (int j = 0; j < own; ++j) sum[j] = A(0);
+#pragma unroll
+      for (int p = 0; p < t0.many; ++p)
+#pragma unroll
+        for (int q = 0; q < t1.many; ++q)
+#pragma unroll
+          for (int r = 0; r < t2.many; ++r) {
+            const A w = t0.weight[p] * t1.weight[q] * t2.weight[r];
+            const Pack<T, own> v =
+                load<own>(from + ((t0.place[p] * r1.in + t1.place[q]) * r2.in + t2.place[r]) * step);
+#pragma unroll
+            for (int j = 0; j < own; ++j) sum[j] += w * cast<A>(v.v[j]);
+          }
+#pragma unroll
+      for (int j = 0; j < own; ++j) to.v[m + j] = settle(sum[j]);
+    }
+  }
+  store<V>(out + i * V, to);
+}
+// Pack i of the source's gradient: gathered from the results that read it, four rows at a time.
+template <int V, bool LAST, char M0, char M1, char M2, bool CORNERS, class A, class Index, class T, class Settle>
+INLINE void resize_back(const Axes& a, const Steps& s, Index i, const T* grad, T* out, const Settle& settle) {
+  typedef Cell<LAST, V, Index> Cell;
+  const Cell c = Cell::template of<false>(a, i);
+  const Resized<A, M0, CORNERS, Index> r0(a, s, 0);
+  const Resized<A, M1, CORNERS, Index> r1(a, s, 1);
+  const Resized<A, M2, CORNERS, Index> r2(a, s, 2);
+  const T* from = grad + c.first(a, r0.out * r1.out * r2.out);
+  const Index step = Cell::step(a), i0 = c.place[0], i1 = c.place[1], i2 = c.place[2];
+  const Index end0 = r0.end(i0), begin1 = r1.begin(i1), end1 = r1.end(i1), begin2 = r2.begin(i2), end2 = r2.end(i2);
+  A sum[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) sum[j] = A(0);
+  for (Index p = r0.begin(i0); p < end0; ++p) {
+    const A w0 = r0.weight(p, i0);
+    for (Index q = begin1; q < end1; q += 4) {
+      A rows[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) rows[k] = q + k < end1 ? w0 * r1.weight(q + k, i1) : A(0);
+      for (Index r = begin2; r < end2; ++r) {
+        const A w2 = r2.weight(r, i2);
+        Pack<T, V> own[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          if (q + k < end1) own[k] = load<V>(from + ((p * r1.out + q + k) * r2.out + r) * step);
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          if (q + k < end1) {
+#pragma unroll
+            for (int j = 0; j < V; ++j) sum[j] += rows[k] * w2 * cast<A>(own[k].v[j]);
+          }
+      }
+    }
+  }
+  Pack<T, V> to;
+#pragma unroll
+  for (int j = 0; j < V; ++j) to.v[j] = settle(sum[j]);
+  store<V>(out + i * V, to);
+}
 // MODE with antialias: every pixel that result o covers, weighted by a triangle, Keys' cubic with a = -1/2 (c), or
 // three lobes of a sinc (s); n: one pixel of an axis that has no other.
 template <class A, char MODE> struct Covered {

@@ -22,7 +22,7 @@ def divider(n):
     return (-(-(1 << 31 + shift) // max(n, 1)), shift) if n <= 2**31 else (0, 0)
 
 
-class _Axes:
+class Axes:
     """The struct Axes; fewer dimensions are filled up in front with axes of one element."""
 
     def __init__(self, inside, outside, kernel=(), stride=(), padding=(), dilation=()):
@@ -46,7 +46,7 @@ class _Axes:
         return Parameter("const Axes axes", Number(data + struct.pack("<2q2I", channels, packs, *divider(packs))))
 
 
-class _Pool:
+class Pool:
     """What a call's tensors have in common: their order, in place or copied, how wide their packs are, what indexes
     them. given: (name, tensor, whether it is written), `like` decides the order."""
 
@@ -83,7 +83,7 @@ class _Flat:
 def _max(call, axes, dims):
     x, values = call.args[0], call.results[0]
     build, second = Build(call), call.results[1:]
-    pool = _Pool(build, axes, dims, x, [("x", x, False), ("out", values, True), *(("places", p, True) for p in second)],
+    pool = Pool(build, axes, dims, x, [("x", x, False), ("out", values, True), *(("places", p, True) for p in second)],
                  4 if second else 16)
     pool.each(numel(values), f"  largest_of<V, {flag(second)}, {pool.windows()}>(axes, i_, x, out, "
               f"{'places' if second else '(int64_t*)0'});\n")
@@ -93,7 +93,7 @@ def _max(call, axes, dims):
 def _max_pool(call):
     x, kernel, stride, padding, dilation, _, dims = call.args
     out = call.results[0]
-    return _max(call, _Axes(x.shape[-dims:], out.shape[-dims:], kernel, stride or kernel, padding, dilation), dims)
+    return _max(call, Axes(x.shape[-dims:], out.shape[-dims:], kernel, stride or kernel, padding, dilation), dims)
 
 
 def _fractional_max_pool(call):
@@ -121,20 +121,20 @@ def _fractional_max_pool(call):
   out[i_] = cast<{build.type(values)}>(best);
   places[i_] = place;
 """, [build.input("x", x), build.input("samples", samples), build.output("out", values),
-      build.output("places", places), _Axes(x.shape[-dims:], size, kernel).parameter()], files=_FILES, index="int64_t")
+      build.output("places", places), Axes(x.shape[-dims:], size, kernel).parameter()], files=_FILES, index="int64_t")
     return build.plan()
 
 
 def _adaptive_max_pool(call):
     x, _, dims = call.args
-    return _max(call, _Axes(x.shape[-dims:], call.results[0].shape[-dims:]), dims)
+    return _max(call, Axes(x.shape[-dims:], call.results[0].shape[-dims:]), dims)
 
 
 def _max_pool_backward(call):
     grad, places, size = call.args
     build, out, dims = Build(call), call.results[0], len(size)
-    axes = _Axes(out.shape[-dims:], grad.shape[-dims:])
-    pool = _Pool(build, axes, dims, out, [("out", out, True), ("grad", grad, False), ("places", places, False)], 4)
+    axes = Axes(out.shape[-dims:], grad.shape[-dims:])
+    pool = Pool(build, axes, dims, out, [("out", out, True), ("grad", grad, False), ("places", places, False)], 4)
     made, *pool.parameters = pool.parameters
     inside, outside = math.prod(out.shape[-dims:]), math.prod(grad.shape[-dims:])
     if not pool.last and outside % 4 == 0 and all(t.aligned or not contiguous(t) for t in (grad, places)):
@@ -163,8 +163,8 @@ def _mean(call, axes, dims, padded, divisor):
     wide = "int64_t" if build.wide(x) in _WHOLE else build.wide(x)
     planes = all(row[1] == 1 for row in axes.rows)
     if planes and all((row[0], 0) == (row[2], row[4]) for row in axes.rows):  # each window is a whole plane
-        axes = _Axes([row[0] for row in axes.rows], (1, 1, 1))
-    pool = _Pool(build, axes, dims, x, [("x", x, False), ("out", out, True)])
+        axes = Axes([row[0] for row in axes.rows], (1, 1, 1))
+    pool = Pool(build, axes, dims, x, [("x", x, False), ("out", out, True)])
     largest = math.prod(min(row[2], row[0]) if axes.even else _widest(*row[:2]) for row in axes.rows)
     by = number("int64_t", "divisor", divisor or 0)
     few = numel(out) // pool.pack < 2**18
@@ -185,7 +185,7 @@ def _large_means(build, pool, x, out, wide, padded, largest, divisor):
     if not pool.last and all(row[1] == 1 for row in pool.axes.rows) and not pool.axes.even:  # planes are runs
         pack = 16 // build.size(x) if x.aligned or not contiguous(x) else 1
         pack = math.gcd(pack, math.prod(row[0] for row in pool.axes.rows))
-        axes = _Axes((math.prod(row[0] for row in pool.axes.rows) // pack,), (1,)).parameter()
+        axes = Axes((math.prod(row[0] for row in pool.axes.rows) // pack,), (1,)).parameter()
         largest //= pack
     windows = pool.windows(padded, None if pool.last else 1)
     shift = min(5, (pool.channels // pool.pack - 1).bit_length()) if pool.last else 0
@@ -218,7 +218,7 @@ def _large_means(build, pool, x, out, wide, padded, largest, divisor):
 def _mean_backward(call, axes, dims, padded, divisor):
     grad, out = call.args[0], call.results[0]
     build = Build(call)
-    pool = _Pool(build, axes, dims, out, [("grad", grad, False), ("out", out, True)], packed=True)
+    pool = Pool(build, axes, dims, out, [("grad", grad, False), ("out", out, True)], packed=True)
     if not pool.last:
         pool.pack = math.gcd(pool.pack, axes.rows[2][0])
     way = f"shares_of<V, {flag(axes.even)}, {padded}, {flag(pool.last)}, {build.wide(grad)}>"
@@ -230,20 +230,20 @@ def _mean_backward(call, axes, dims, padded, divisor):
 def _avg_pool(call):
     x, kernel, stride, padding, _, padded, *divisor = call.args
     dims = len(kernel)
-    axes = _Axes(x.shape[-dims:], call.results[0].shape[-dims:], kernel, stride or kernel, padding)
+    axes = Axes(x.shape[-dims:], call.results[0].shape[-dims:], kernel, stride or kernel, padding)
     return _mean(call, axes, dims, flag(padded), *(divisor or (None,)))
 
 
 def _avg_pool_backward(call):
     grad, _, kernel, stride, padding, _, padded, divisor = call.args
     dims = len(kernel)
-    axes = _Axes(call.results[0].shape[-dims:], grad.shape[-dims:], kernel, stride or kernel, padding)
+    axes = Axes(call.results[0].shape[-dims:], grad.shape[-dims:], kernel, stride or kernel, padding)
     return _mean_backward(call, axes, dims, flag(padded), divisor)
 
 
 def means(call, dims):
     """As many means along the last dimensions as the result has."""
-    return _mean(call, _Axes(call.args[0].shape[-dims:], call.results[0].shape[-dims:]), dims, "false", None)
+    return _mean(call, Axes(call.args[0].shape[-dims:], call.results[0].shape[-dims:]), dims, "false", None)
 
 
 def _adaptive_avg_pool(call):
@@ -252,7 +252,7 @@ def _adaptive_avg_pool(call):
 
 def _adaptive_avg_pool_backward(call):
     grad, _, dims = call.args
-    axes = _Axes(call.results[0].shape[-dims:], grad.shape[-dims:])
+    axes = Axes(call.results[0].shape[-dims:], grad.shape[-dims:])
     return _mean_backward(call, axes, dims, "false", None)
 
 

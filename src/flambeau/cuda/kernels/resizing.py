@@ -1,13 +1,17 @@
-"""Images resized: a thread for each result, from the taps that pool.cuh computes; bytes in whole numbers (bytes.cuh).
+"""Images resized: a thread for each pack of results (neighbours in planes, channels that lie last), from the taps that
+pool.cuh computes; bytes in whole numbers (bytes.cuh).
 
-Gradients are added where taps overlap, atomically: the order of these additions is not fixed.
+Gradients are gathered from the results that read a pixel. With antialias they are added where taps overlap, atomically:
+the order of these additions is not fixed.
 """
 
 import math
+import struct
 
-from .launches import Build, flag, nothing, number, numel, pointed_at, sizes
+from .launches import Build, Parameter, flag, nothing, number, numel, pointed_at, sizes
 from .moves import accumulator
-from .pools import means
+from .plans import Number
+from .pools import Axes, Pool, means
 
 _FILES = ("pool.cuh", "bytes.cuh")
 
@@ -37,8 +41,8 @@ def _steps(inside, outside, factor, corners):
     return ((inside - 1) / (outside - 1) if outside > 1 else 0.0) if corners else step, step
 
 
-def _resized(small, large, factors, mode, align, antialias, body, parameters, build):
-    """A thread for each element of `large`; `body` gets taps t0, t1, t2 and the plane's offset in the source."""
+def _covered(small, large, factors, mode, align, body, parameters, build):
+    """With antialias, a thread for each element of `large`; `body` gets taps t0 to t2 and the offset in the source."""
     letter, rank = _LETTERS[mode], len(small.shape) - 2
     wide = "double" if small.dtype == "float64" else "float"
     corners = align and letter in "lc"
@@ -46,27 +50,33 @@ def _resized(small, large, factors, mode, align, antialias, body, parameters, bu
     for d in range(3):
         own = d - (3 - rank)
         inside, outside = (small.shape[2 + own], large.shape[2 + own]) if own >= 0 else (1, 1)
-        scale, step = _steps(inside, outside, factors[own] if own >= 0 else 0, corners)
+        scale, _ = _steps(inside, outside, factors[own] if own >= 0 else 0, corners)
         way = letter if own >= 0 else "n"
-        given += [*sizes(**{f"in{d}": inside, f"out{d}": outside}), number("double", f"scale{d}", scale),
-                  number("float", f"step{d}", step)]
+        given += [*sizes(**{f"in{d}": inside, f"out{d}": outside}), number("double", f"scale{d}", scale)]
         at = {0: "i_ / (out2 * out1) % out0", 1: "i_ / out2 % out1", 2: "i_ % out2"}[d]
-        more = f"in{d}, A(scale{d})" if antialias else f"in{d}, out{d}, A(scale{d}), step{d}, {flag(corners)}"
-        texts.append(f"  const {'Covered' if antialias else 'Taps'}<A, '{way}'> t{d}({at}, {more});\n")
-    loops = _COVERED if antialias else """  const int64_t plane = i_ / (out2 * out1 * out0) * in0 * in1 * in2;
-#pragma unroll
-  for (int a = 0; a < t0.many; ++a)
-#pragma unroll
-    for (int b = 0; b < t1.many; ++b)
-#pragma unroll
-      for (int c = 0; c < t2.many; ++c) {
-        const int64_t at = plane + (t0.place[a] * in1 + t1.place[b]) * in2 + t2.place[c];
-        const A w = t0.weight[a] * t1.weight[b] * t2.weight[c];
-"""
+        texts.append(f"  const Covered<A, '{way}'> t{d}({at}, in{d}, A(scale{d}));\n")
     before, inner, after = body
-    build.each(numel(large), f"  typedef {wide} A;\n{''.join(texts)}{before}{loops}        {inner}\n      }}\n"
-               f"{'    }' if antialias else ''}\n{after}",
+    build.each(numel(large), f"  typedef {wide} A;\n{''.join(texts)}{before}{_COVERED}        {inner}\n      }}\n"
+               f"    }}\n{after}",
                [*parameters, *given], index="int64_t", files=("indexing.cuh", *_FILES))
+
+
+def _direct(build, way, small, large, given, factors, mode, align, settled):
+    """Without antialias: `way` is the function of pool.cuh; given: operands, the last of which is made."""
+    letter, dims = _LETTERS[mode], len(small.shape) - 2
+    inside, outside = small.shape[2:], large.shape[2:]
+    corners = align and letter in "lc"
+    axes, made = Axes(inside, outside, (1,)), given[-1][1]
+    pool = Pool(build, axes, dims, made, given, packed=True)
+    if not pool.last:
+        pool.pack = math.gcd(pool.pack, 4, made.shape[-1]) if way == "resize" else 1
+    steps = [(1.0, 1.0)] * (3 - dims) + [_steps(inside[d], outside[d], factors[d], corners) for d in range(dims)]
+    data = struct.pack("<3d3f4x", *(scale for scale, _ in steps), *(step for _, step in steps))
+    ways = ", ".join(f"'{c}'" for c in ["n"] * (3 - dims) + [letter] * dims)
+    wide = "double" if small.dtype == "float64" else "float"
+    value = settled.format(kind=build.type(made), value="v")
+    pool.each(numel(made), f"  {way}<V, {flag(pool.last)}, {ways}, {flag(corners)}, {wide}>(axes, steps, i_, x, out, "
+              f"[&]({wide} v) {{ return {value}; }});\n", [Parameter("const Steps steps", Number(data))])
 
 
 def _settled(out):
@@ -85,25 +95,30 @@ def _resize(call):
         return means(call, len(x.shape) - 2)
     if x.dtype == "uint8" and _LETTERS[mode] in "lcs" and len(x.shape) == 4:
         return _resize_bytes(call)
-    kind = build.type(out)
-    value = _settled(out).format(kind=kind, value="sum")
+    if not antialias:
+        _direct(build, "resize", x, out, [("x", x, False), ("out", out, True)], factors, mode, align, _settled(out))
+        return build.plan()
+    value = _settled(out).format(kind=build.type(out), value="sum")
     body = ("  A sum = A(0);\n", "sum += w * cast<A>(x[at]);", f"  out[i_] = {value};\n")
-    if _LETTERS.get(mode) in ("n", "e"):
+    if _LETTERS[mode] in "ne":
         body = ("", "out[i_] = x[at];", "")
-    _resized(x, out, factors, mode, align, antialias, body,
-             [build.input("x", x), build.output("out", out)], build)
+    _covered(x, out, factors, mode, align, body, [build.input("x", x), build.output("out", out)], build)
     return build.plan()
 
 
 def _resize_backward(call):
     grad, _, factors, mode, align, antialias = call.args
-    build, out = Build(call), call.results[0]
+    build, out, factors = Build(call), call.results[0], factors or (0,) * 3
     if numel(grad) == 0:
         return nothing()
+    if not antialias:
+        _direct(build, "resize_back", out, grad, [("x", grad, False), ("out", out, True)], factors, mode, align,
+                _settled(out))
+        return build.plan()
     data, kind = build.input("grad", grad), build.type(out)
     sums, finish = accumulator(build, out, _settled(out), () if kind in ("float", "double") else (kind,))
     body = ("", f"atomic_add(sums + at, cast<{pointed_at(sums)}>(w * cast<A>(grad[i_])));", "")
-    _resized(out, grad, factors or (0,) * 3, mode, align, antialias, body, [data, sums], build)
+    _covered(out, grad, factors, mode, align, body, [data, sums], build)
     finish()
     return build.plan()
 
