@@ -56,7 +56,7 @@ class Reduction:
             return nothing()
         by_rows = self._by_rows()
         vector = self._vector() if by_rows else 1
-        threads = 256 if not by_rows or self.n > 2048 else 128 if self.n > 256 else 32
+        threads = 256 if not by_rows or self.n > 8192 else 128 if self.n > 256 else 32
         across = self.rows if by_rows else blocks(self.rows, 32)
         chunks = max(1, min(math.ceil(self.n / _CHUNK), _BLOCKS // across)) if across < _BLOCKS else 1
         width = math.ceil(math.ceil(self.n / chunks) / 16) * 16
