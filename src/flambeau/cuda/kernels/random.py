@@ -9,7 +9,7 @@ import math
 
 from .launches import Build, Parameter, contiguous, nothing, number, numel, refuse, sizes
 from .plans import Seed
-from .sorting import Sorted
+from .sorting import Order
 
 _FILES = ("random.cuh",)
 #: complex numbers are drawn as twice as many of their parts
@@ -290,19 +290,38 @@ def _multinomial(call):
 
 
 def _randperm(call):
-    """The order of random keys of 64 bits; equal ones, which practically never meet, keep their order."""
+    """The order of random keys of 64 bits; equal ones, which practically never meet, keep their order. As many digits
+    of the upper halves as tell most elements apart are sorted by, then the few that share these by all bits."""
     out, build = call.results[0], Build(call)
     n = numel(out)
     if n == 0:
         return nothing()
-    keys = build.room("x", "int64_t", n, 8)
+    upper, lower, keys = (build.room(name, "uint32_t", n, 4) for name in ("x", "lower", "ordered"))
+    places = build.room("order", "int64_t" if n >= 2**31 else "int32_t", n, 8 if n >= 2**31 else 4)
     build.each(n, """  const Four w = philox(from.seed, uint64_t(i_), from.offset / 4);
-  x[i_] = int64_t(uint64_t(w.v[0]) << 32 | w.v[1]);
-""", [Parameter("const Given given_", Seed(4)), keys], files=_FILES)
-    info = out._replace(dtype="int64", shape=(n,), strides=(1,))
-    found = Sorted(build, info, 0, False, keys._replace(declaration="const int64_t* x"))
-    build.each(n, f"  out[i_] = cast<{build.type(out)}>(items[i_].place);\n",
-               [found.items, build.output("out", out)], files=("sort.cuh",))
+  x[i_] = w.v[0];
+  lower[i_] = w.v[1];
+""", [Parameter("const Given given_", Seed(4)), upper, lower], files=_FILES)
+    info = out._replace(dtype="uint32", shape=(n,), strides=(1,))
+    lowest = max(0, 4 - math.ceil((math.log2(n) + 2) / 8))
+    found = Order(build, info, 0, False, upper._replace(declaration="const uint32_t* x"), lowest)
+    found.put("    ordered[i] = key;\n    order[i] = place;\n", [keys, places])
+    build.each(n, f"""  const Index i = i_;
+  const auto top = [&](Index at) {{ return ordered[at] >> shift; }};
+  if (i > 0 && top(i - 1) == top(i)) return;  // the first of those with these digits puts them all
+  Index end = i + 1;
+  while (end < n_ && top(end) == top(i)) ++end;
+  for (Index a = i; a < end; ++a) {{
+    const auto own = order[a];
+    const uint64_t key = uint64_t(ordered[a]) << 32 | lower[own];
+    Index rank = 0;
+    for (Index b = i; b < end && end > i + 1; ++b) {{
+      const uint64_t other = uint64_t(ordered[b]) << 32 | lower[order[b]];
+      rank += other < key || (other == key && order[b] < own);
+    }}
+    out[i + rank] = cast<{build.type(out)}>(own);
+  }}
+""", [keys, places, lower, build.output("out", out), *sizes(shift=8 * lowest)])
     return build.plan()
 
 

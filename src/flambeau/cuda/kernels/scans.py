@@ -98,7 +98,7 @@ def _scan(operation):
         strides = row_major(shape if columns else [*shape[:dim], *shape[dim + 1:], n])
         if not columns:
             strides.insert(dim, strides.pop())
-        given = [_laid(build, name, info, strides[:len(info.shape)])
+        given = [laid(build, name, info, strides[:len(info.shape)])
                  for name, info in zip(("x", "out", "places"), infos, strict=False)]
         if len(given) < 3:
             given.append(given[1]._replace(declaration=given[1].declaration.replace(" out", " places")))
@@ -113,7 +113,7 @@ def _scan(operation):
     return rule
 
 
-def _laid(build, name, info, strides):
+def laid(build, name, info, strides):
     """A pointer to the elements by strides that leave no gaps."""
     written = name != "x"
     if contiguous(info) if strides == row_major(info.shape) else list(info.strides) == strides:
