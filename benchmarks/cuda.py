@@ -198,21 +198,21 @@ def side(name, only):
     if not lib.cuda.is_available():
         raise SystemExit(f"{name}: no GPU is here")
     lib.manual_seed(0)
-    found = {}
     for row, (call, moved) in rows(lib).items():
         if not re.search(only, row):
             continue
         try:
-            found[row] = ((small if "4 floats" in row else measure)(lib, call), moved)
+            seconds = (small if "4 floats" in row else measure)(lib, call)
         except NotImplementedError as missing:
             print(f"{row}: {missing}", file=sys.stderr)
-    print(json.dumps(found))
+        else:
+            print(json.dumps({row: (seconds, moved)}), flush=True)
 
 
 def run(python, name, only):
     out = subprocess.run([python, __file__, "--side", name, "--only", only], check=True, capture_output=True,
                          text=True).stdout
-    return json.loads(out.splitlines()[-1])
+    return {row: found for line in out.splitlines() for row, found in json.loads(line).items()}
 
 
 def main():
