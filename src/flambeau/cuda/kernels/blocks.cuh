@@ -30,7 +30,7 @@ template <class Index, int N> INLINE Index offset_of(Index at, const Layout<N>& 
 }
 
 // --- shuffles of any type, in words of 4 bytes
-template <class T> INLINE T shuffle_xor(T v, int mask) {
+template <class T, class F> INLINE T by_words(T v, const F& f) {
   constexpr int words = (sizeof(T) + 3) / 4;
   union Words {
     T value;
@@ -39,8 +39,11 @@ template <class T> INLINE T shuffle_xor(T v, int mask) {
   } from, to;
   from.value = v;
 #pragma unroll
-  for (int k = 0; k < words; ++k) to.word[k] = __shfl_xor_sync(0xffffffffu, from.word[k], mask);
+  for (int k = 0; k < words; ++k) to.word[k] = f(from.word[k]);
   return to.value;
+}
+template <class T> INLINE T shuffle_xor(T v, int mask) {
+  return by_words(v, [=](uint32_t w) { return __shfl_xor_sync(0xffffffffu, w, mask); });
 }
 
 // The combination of all threads' values of one warp, in every lane; always in the same order.

@@ -57,7 +57,7 @@ def _masked_scatter(call):
     shape = out.shape
     if numel(out) == 0:
         return nothing()
-    build.move(out, x._replace(shape=shape, strides=tuple(broadcast(x.strides, x.shape, shape))), build.type(out))
+    build.move(out, x._replace(shape=shape, strides=tuple(broadcast(x.strides, x.shape, shape))))
     wide = mask._replace(shape=shape, strides=tuple(broadcast(mask.strides, mask.shape, shape)))
     kind = build.type(out)
     positions(build, wide, f"    if (number < many) out[offset_of(at, to)] = cast<{kind}>(source[number]);\n",

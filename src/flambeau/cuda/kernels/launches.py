@@ -208,7 +208,7 @@ class Build:
         self.steps.append(Launch(kernel.image, kernel.function, (blocks, 1, 1), (kernel.threads, 1, 1), 0,
                                  (out, x, *walk, Number(struct.pack("<q", n)))))
 
-    def move(self, out, x, _kind):
+    def move(self, out, x):
         """The elements of a tensor into another of its shape and dtype, whatever their strides."""
         self._copy(_place(out), _place(x), x.shape)
 

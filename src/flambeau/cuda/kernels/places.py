@@ -226,9 +226,8 @@ def reach(info):
 
 def begin_with(build, out, self):
     """out begins as self."""
-    kind = build.type(out)
     if numel(out):
-        build.move(out, self, kind)
+        build.move(out, self)
 
 
 def written(build, places, info, kind, shape):

@@ -66,18 +66,6 @@ template <class T, class R> struct RunningLogSum<T, Complex<R>> : RunningSum<T, 
 };
 
 // --- shuffles of any type
-template <class T, class F> INLINE T by_words(T v, const F& f) {
-  constexpr int words = (sizeof(T) + 3) / 4;
-  union Words {
-    T value;
-    uint32_t word[words];
-    INLINE Words() {}
-  } from, to;
-  from.value = v;
-#pragma unroll
-  for (int k = 0; k < words; ++k) to.word[k] = f(from.word[k]);
-  return to.value;
-}
 template <class T> INLINE T shuffle_up(T v, int by) {
   return by_words(v, [=](uint32_t w) { return __shfl_up_sync(0xffffffffu, w, by); });
 }
