@@ -7,6 +7,7 @@
 // blocks follow each other, last first or in an order that the number decides, and shared memory holds garbage before
 // each block. What lacks a barrier, reads what nobody wrote, or lets blocks depend on each other, gives other numbers.
 #pragma once
+#include <sys/mman.h>
 #include <ucontext.h>
 #include <setjmp.h>
 
@@ -129,10 +130,19 @@ inline void run() {
 inline Fiber* fiber(size_t k) {
   while (block.fibers.size() <= k) {
     Fiber* f = new Fiber;
-    f->stack = static_cast<char*>(std::malloc(kStack));
+    f->stack = static_cast<char*>(mmap(nullptr, kStack, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (f->stack == MAP_FAILED) std::abort();
     block.fibers.push_back(f);
   }
   return block.fibers[k];
+}
+// Each image has fibers of its own: of a block in which many threads wait, all but a warp's are given back.
+inline void drop_fibers() {
+  for (; block.fibers.size() > 32; block.fibers.pop_back()) {
+    munmap(block.fibers.back()->stack, kStack);
+    delete block.fibers.back();
+  }
 }
 inline void start(Fiber* f) {
   getcontext(&f->context);
@@ -186,6 +196,7 @@ inline void launch(void (*body)(void**), const unsigned* grid, const unsigned* t
     blockIdx = {b % grid[0], b / grid[0] % grid[1], b / grid[0] / grid[1]};
     run_block();
   }
+  drop_fibers();
 }
 template <class... A, size_t... I> void call(void (*f)(A...), void** p, std::index_sequence<I...>) {
   f(*static_cast<std::remove_reference_t<A>*>(p[I])...);
