@@ -4,7 +4,7 @@
 
 PYTHON: an interpreter whose PyTorch was built for CUDA. Every network is made of `nn` alone, so that both sides run the
 same text. Each (side, network, way) runs in a process of its own, in turn, three times; the median is shown. `--small`
-makes all sizes small, to see that everything runs. Not run on a GPU yet: none was at hand when this was written.
+makes all sizes small, to see that everything runs.
 """
 
 import argparse

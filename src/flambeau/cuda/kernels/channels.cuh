@@ -76,6 +76,9 @@ template <int V, class Index> struct Planes {
   }
 };
 
+// How many packs of V elements a thread has on their way.
+template <int V> constexpr int kMany = V >= 8 ? 2 : 4;
+
 // --- what is summed: read(place) gives V elements, add(acc, these, row, channel) adds them to V sums or to one
 template <class A> struct Two {
   A first, second;
@@ -140,14 +143,13 @@ template <class A, class T, class G> struct SlopesOf {
 template <int V, class Walk, class Term, class F>
 INLINE void sum_channels(const Walk& walk, const Term& term, const F& deliver) {
   typedef Lanes<typename Term::Join> Join;
-  constexpr int many = V >= 8 ? 2 : 4;
   const Join join{};
   typename Join::Acc acc[Walk::own];
 #pragma unroll
   for (int j = 0; j < Walk::own; ++j) acc[j] = join.init();
-  typename Term::template Given<V> given[many];
+  typename Term::template Given<V> given[kMany<V>];
   const auto channel = walk.channel();
-  walk.template each<many>(
+  walk.template each<kMany<V>>(
       [&](int k, auto at) { given[k] = term.template read<V>(at); },
       [&](int k, auto, auto row) { term.template add<V, Walk::apart>(acc, given[k], row, channel); });
 #pragma unroll
@@ -187,9 +189,8 @@ INLINE void normalize_channels(const Walk& walk, const T* x, T* out, const A* me
     const auto c = walk.channel() + j;
     if (walk.exists()) by[j] = {mean[c], factor[c], bias[c]};
   }
-  constexpr int many = V >= 8 ? 2 : 4;
-  Pack<T, V> own[many];
-  walk.template each<many>([&](int k, auto at) { own[k] = load<V>(x + at); }, [&](int k, auto at, auto) {
+  Pack<T, V> own[kMany<V>];
+  walk.template each<kMany<V>>([&](int k, auto at) { own[k] = load<V>(x + at); }, [&](int k, auto at, auto) {
     Pack<T, V> to;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
@@ -211,9 +212,8 @@ INLINE void normalize_backward(const Walk& walk, const T* grad, const T* x, T* o
     const auto c = walk.channel() + j;
     if (walk.exists()) by[j] = {mean[c], factor[c], constant[c], linear[c]};
   }
-  constexpr int many = V >= 8 ? 2 : 4;
-  Pack<T, V> g[many], own[many];
-  walk.template each<many>([&](int k, auto at) { g[k] = load<V>(grad + at), own[k] = load<V>(x + at); },
+  Pack<T, V> g[kMany<V>], own[kMany<V>];
+  walk.template each<kMany<V>>([&](int k, auto at) { g[k] = load<V>(grad + at), own[k] = load<V>(x + at); },
                            [&](int k, auto at, auto) {
     Pack<T, V> to;
 #pragma unroll

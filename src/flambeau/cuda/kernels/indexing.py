@@ -66,18 +66,6 @@ def _masked_scatter(call):
     return build.plan()
 
 
-def _nonzero_rows(call):
-    x, out = call.args[0], call.results[0]
-    if numel(out) == 0:
-        return nothing()
-    build, rank = Build(call), len(x.shape)
-    positions(build, x, f"""    int64_t place[{rank}];
-    unravel(at, shape, place);
-    if (number < many) for (int d = 0; d < {rank}; ++d) out[number * {rank} + d] = place[d];
-""", [build.output("out", out), layout("shape", x.shape, [0] * rank), *sizes(many=out.shape[0])])
-    return build.plan()
-
-
 # --- index and index_put ----------------------------------------------------------------------------------------------
 
 class _Indexed:
@@ -196,6 +184,6 @@ def _fill_mask(build, call, out, indices, mask, value, kind):
 
 
 RULES = {
-    "masked_select": _masked_select, "masked_scatter": _masked_scatter, "nonzero_rows": _nonzero_rows,
+    "masked_select": _masked_select, "masked_scatter": _masked_scatter,
     "index": _index, "index_put": _index_put,
 }

@@ -380,9 +380,8 @@ INLINE void cross_entropy_backward(const G* grad, const T* x, const Labels<A, W,
   const A share = A(1) / own.acc.sum;
   const int64_t label = counts ? int64_t(labels.label[r]) : -1;
   for (Index i = row.first * V; i < n; i += row.stride * V) {
-    Pack<T, V> v, to;
-    if constexpr (V > 1) v = load<V>(x + row.at + i);
-    else v.v[0] = x[row.at + i * row.step];
+    const Pack<T, V> v = load<V>(x + row.at + i * row.step);
+    Pack<T, V> to;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const A p = exp(cast<A>(v.v[j]) - own.acc.top) * share;
@@ -390,7 +389,6 @@ INLINE void cross_entropy_backward(const G* grad, const T* x, const Labels<A, W,
       if (label == int64_t(i + j)) q += hit;
       to.v[j] = cast<T>(counts ? scale * (p * mass - q) : A(0));
     }
-    if constexpr (V > 1) store<V>(out + row.at + i, to);
-    else out[row.at + i * row.step] = to.v[0];
+    store<V>(out + row.at + i * row.step, to);
   }
 }

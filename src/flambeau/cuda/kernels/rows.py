@@ -166,11 +166,6 @@ def _layer_norm(call):
     return _layer(call, x, shape, eps).forward(weight, bias, True)
 
 
-def _layer_norm_to(call):
-    x, shape, weight, bias, eps, _ = call.args
-    return _layer(call, x, shape, eps).forward(weight, bias, True)
-
-
 def _rms_norm(call):
     x, shape, weight, eps = call.args
     return _layer(call, x, shape, eps).forward(weight, None, False)
@@ -293,7 +288,7 @@ def _nll_backward(call):
 RULES = {
     "softmax": _softmax(False), "log_softmax": _softmax(True),
     "_softmax_backward_data": _softmax_backward(False), "_log_softmax_backward_data": _softmax_backward(True),
-    "layer_norm": _layer_norm, "_layer_norm_to": _layer_norm_to, "rms_norm": _rms_norm,
+    "layer_norm": _layer_norm, "_layer_norm_to": _layer_norm, "rms_norm": _rms_norm,
     "_layer_norm_backward": _layer_norm_backward,
     "group_norm": _group_norm, "_group_norm_backward": _group_norm_backward,
     "_cross_entropy": _cross_entropy, "_cross_entropy_backward": _cross_entropy_backward,
