@@ -2,7 +2,7 @@
 
 import math
 
-from .launches import Build, Parameter, blocks, contiguous, nothing, number, numel, refuse, sizes
+from .launches import Build, Parameter, begin_aligned, blocks, contiguous, nothing, number, numel, refuse, sizes
 from .layouts import Placed, channels_last
 from .plans import Number
 
@@ -19,7 +19,7 @@ class Channels:
         self.build, self.channels, self.rows, self.inner = build, channels, batch, inner
         self.wide = 16 // max(build.size(info) for info in infos)
         if aligned is None:
-            aligned = all(info.aligned or not contiguous(info) for info in infos)  # copies are aligned
+            aligned = begin_aligned(*infos)
         last = inner == 1
         while (not aligned and self.wide > 1) or (channels if last else inner) % self.wide:
             self.wide //= 2

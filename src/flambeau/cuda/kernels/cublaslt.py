@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...backends import _switches
 from .channels import channel_sums
-from .launches import Build, collapse, contiguous, numel, refuse, row_major, tensor
+from .launches import Build, begin_aligned, collapse, contiguous, numel, refuse, row_major, tensor
 from .libraries import on_the_way, present, run
 from .plans import Pointer
 from .products import (
@@ -277,7 +277,7 @@ def _linear_backward(call):
                  **({"bias": Pointer(to_b.k), "activation": "bias_gradient"} if summed else {}))
     if mask & 4 and not summed:
         channel_sums(build, place, build.output("out", to_b), to_b, rows, n, 1, accumulated(build, grad),
-                     grad.aligned or not contiguous(grad))
+                     begin_aligned(grad))
     return build.plan()
 
 

@@ -104,39 +104,3 @@ template <int V, class T> INLINE void atomic_add_pack(T* p, const Pack<T, V>& v)
 #pragma unroll
   for (int j = 0; j < V; ++j) atomic_add(p + j, v.v[j]);
 }
-
-// --- the places of elements that are not zero: counts of pieces, where each piece begins, the places themselves
-constexpr int kPiece = 2048;  // elements that a block of 256 threads looks at
-template <class T> INLINE void count_piece(const T* x, int64_t n, int64_t* counts) {
-  int32_t many = 0;
-  for (int k = 0; k < kPiece / 256; ++k) {
-    const int64_t i = int64_t(blockIdx.x) * kPiece + k * 256 + threadIdx.x;
-    if (i < n) many += cast<bool>(x[i]);
-  }
-  many = sum_block(many);
-  if (threadIdx.x == 0) counts[blockIdx.x] = many;
-}
-// Sums of all before, in one block: counts become places. One more element holds the total.
-INLINE void places_of_pieces(int64_t* counts, int64_t pieces) {
-  __shared__ int64_t part[256];
-  int64_t total = 0;
-  for (int64_t begin = 0; begin < pieces; begin += 256) {
-    const int64_t i = begin + threadIdx.x, own = i < pieces ? counts[i] : 0;
-    const int64_t sum = scan_block(SumOf<int64_t>(), own, part);
-    if (i < pieces) counts[i] = total + sum - own;
-    total += part[255];
-  }
-  if (threadIdx.x == 0) counts[pieces] = total;
-}
-// take(position of the element, its number among those that are not zero)
-template <class T, class Take> INLINE void each_true(const T* x, int64_t n, const int64_t* begins, Take take) {
-  __shared__ int32_t part[256];
-  int64_t before = begins[blockIdx.x];
-  for (int k = 0; k < kPiece / 256; ++k) {
-    const int64_t i = int64_t(blockIdx.x) * kPiece + k * 256 + threadIdx.x;
-    const int32_t own = i < n && cast<bool>(x[i]);
-    const int32_t number = scan_block(SumOf<int32_t>(), own, part);
-    if (own) take(i, before + number - 1);
-    before += part[255];
-  }
-}

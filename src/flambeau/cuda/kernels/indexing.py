@@ -2,33 +2,22 @@
 
 from itertools import pairwise
 
-from .launches import Build, Parameter, blocks, index_type, layout, nothing, numel, refuse, sizes, tensor
-from .places import FILES, Index, Places, as_result, begin_with, broadcast, read, write, written
+from .launches import Build, Parameter, index_type, layout, nothing, numel, refuse, sizes, tensor
+from .places import Index, Places, as_result, begin_with, broadcast, read, write, written
 from .plans import Scratch
+from .scans import true_elements
 
 # --- masks ------------------------------------------------------------------------------------------------------------
-
-def positions(build, mask, take, parameters, name="mask"):
-    """Launches that call `take`, statements of `at` (a position in row-major order) and `number`, for true elements."""
-    n, kind = numel(mask), build.type(mask)
-    pieces = blocks(n, 2048)
-    counts = build.room("counts", "int64_t", pieces + 1, 8)
-    x = build.input(name, mask)
-    build.run(f"  count_piece({name}, n, counts);\n", [x, counts, *sizes(n=n)], pieces, 256, FILES)
-    build.run("  places_of_pieces(counts, pieces);\n", [counts, *sizes(pieces=pieces)], 1, 256, FILES)
-    build.run(f"  each_true<{kind}>({name}, n, counts, [&](int64_t at, int64_t number) {{\n{take}  }});\n",
-              [x, counts, *sizes(n=n), *parameters], pieces, 256, FILES)
-
 
 def _coordinates(build, mask, name, many):
     """int64 scratch [dimension][number]: the coordinates of a mask's true elements."""
     rank = max(len(mask.shape), 1)
     room = build.room(name, "int64_t", rank * many, 8)
     shape = layout("shape", mask.shape, [0] * len(mask.shape))
-    positions(build, mask, f"""    int64_t place[{rank}];
+    true_elements(build, "mask", mask, f"""    int64_t place[{rank}];
     unravel(at, shape, place);
     if (number < many) for (int d = 0; d < {rank}; ++d) {name}[d * many + number] = place[d];
-""", [room, shape, *sizes(many=many)], "mask")
+""", [room, shape, *sizes(many=many)])
     return room
 
 
@@ -40,8 +29,8 @@ def _masked_select(call):
     shape = _joined(x.shape, mask.shape)
     wide = mask._replace(shape=shape, strides=tuple(broadcast(mask.strides, mask.shape, shape)))
     from_ = layout("from", shape, broadcast(x.strides, x.shape, shape))
-    positions(build, wide, "    if (number < many) out[number] = x[offset_of(at, from)];\n",
-              [tensor("x", x, call.name), build.output("out", out), from_, *sizes(many=numel(out))])
+    true_elements(build, "mask", wide, "    if (number < many) out[number] = x[offset_of(at, from)];\n",
+                  [tensor("x", x, call.name), build.output("out", out), from_, *sizes(many=numel(out))])
     return build.plan()
 
 
@@ -60,9 +49,10 @@ def _masked_scatter(call):
     build.move(out, x._replace(shape=shape, strides=tuple(broadcast(x.strides, x.shape, shape))))
     wide = mask._replace(shape=shape, strides=tuple(broadcast(mask.strides, mask.shape, shape)))
     kind = build.type(out)
-    positions(build, wide, f"    if (number < many) out[offset_of(at, to)] = cast<{kind}>(source[number]);\n",
-              [tensor("out", out, call.name, True), build.input("source", source), layout("to", shape, out.strides),
-               *sizes(many=numel(source))])
+    put = f"    if (number < many) out[offset_of(at, to)] = cast<{kind}>(source[number]);\n"
+    true_elements(build, "mask", wide, put,
+                  [tensor("out", out, call.name, True), build.input("source", source),
+                   layout("to", shape, out.strides), *sizes(many=numel(source))])
     return build.plan()
 
 

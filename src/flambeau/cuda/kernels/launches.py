@@ -86,6 +86,11 @@ def contiguous(info):
     return True
 
 
+def begin_aligned(*infos):
+    """Whether all operands, in place or copied into row-major order, begin at a multiple of 16 bytes."""
+    return all(info.aligned or not contiguous(info) for info in infos)  # copies do
+
+
 def numel(info):
     return math.prod(info.shape)
 

@@ -7,7 +7,7 @@ atomically: the order of these additions is not fixed. See pool.cuh.
 import math
 import struct
 
-from .launches import Build, Parameter, blocks, contiguous, flag, number, numel, pointed_at, sizes
+from .launches import Build, Parameter, begin_aligned, blocks, flag, number, numel, pointed_at, sizes
 from .layouts import Placed, channels_last
 from .moves import accumulator
 from .plans import Number
@@ -77,7 +77,7 @@ class _Flat:
 
     def __init__(self, build, name, info, written):
         self.parameter = (build.output if written else build.input)(name, info)
-        self.alignment = 16 if info.aligned or not contiguous(info) else build.size(info)
+        self.alignment = 16 if begin_aligned(info) else build.size(info)
 
 
 def _max(call, axes, dims):
@@ -137,7 +137,7 @@ def _max_pool_backward(call):
     pool = Pool(build, axes, dims, out, [("out", out, True), ("grad", grad, False), ("places", places, False)], 4)
     made, *pool.parameters = pool.parameters
     inside, outside = math.prod(out.shape[-dims:]), math.prod(grad.shape[-dims:])
-    if not pool.last and outside % 4 == 0 and all(t.aligned or not contiguous(t) for t in (grad, places)):
+    if not pool.last and outside % 4 == 0 and begin_aligned(grad, places):
         pool.pack = math.gcd(4, 16 // build.size(grad))
     sums, finish = accumulator(build, out, made=made)
     # an element's plane, or its image and channel
@@ -183,7 +183,7 @@ def _large_means(build, pool, x, out, wide, padded, largest, divisor):
     """Several threads for each window, and several blocks where there are few."""
     n, kind, pack, axes = numel(out), build.type(out), pool.pack, pool.axes_given
     if not pool.last and all(row[1] == 1 for row in pool.axes.rows) and not pool.axes.even:  # planes are runs
-        pack = 16 // build.size(x) if x.aligned or not contiguous(x) else 1
+        pack = 16 // build.size(x) if begin_aligned(x) else 1
         pack = math.gcd(pack, math.prod(row[0] for row in pool.axes.rows))
         axes = Axes((math.prod(row[0] for row in pool.axes.rows) // pack,), (1,)).parameter()
         largest //= pack

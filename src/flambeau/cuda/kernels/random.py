@@ -7,7 +7,7 @@ multinomial draw by ways of our own.
 
 import math
 
-from .launches import Build, Parameter, contiguous, nothing, number, numel, refuse, sizes
+from .launches import Build, Parameter, begin_aligned, nothing, number, numel, refuse, sizes
 from .plans import Seed
 from .sorting import Order
 
@@ -168,7 +168,7 @@ def _dropout(call):
     build, (out, mask) = Build(call), call.results
     kind, wide, n = build.type(out), build.wide(out), numel(out)
     each = 1
-    if wide == "float" and all(t.aligned or not contiguous(t) for t in (x, out, mask)):
+    if wide == "float" and begin_aligned(x, out, mask):
         each = 4 if n % 4 == 0 else 2 if n % 2 == 0 else 1
     one = f"""const bool kept = unit(w.v[k]) < float(keep);
       {{mask}} = kept;

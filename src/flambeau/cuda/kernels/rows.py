@@ -4,7 +4,7 @@ import math
 
 from ...ops.dims import wrap_dim
 from .channels import Channels
-from .launches import Build, Parameter, blocks, contiguous, flag, nothing, number, numel, sizes
+from .launches import Build, Parameter, begin_aligned, blocks, flag, nothing, number, numel, sizes
 from .plans import Number
 
 _FILES = ("reduce.cuh", "rows.cuh")
@@ -16,7 +16,7 @@ class Packs:
 
     def __init__(self, build, n, *infos, most=8, divides=None):
         self.wide = 16 // max(build.size(info) for info in infos)
-        if any(contiguous(info) and not info.aligned for info in infos):  # copies are aligned
+        if not begin_aligned(*infos):
             self.wide = 1
         while (divides or n) % self.wide:
             self.wide //= 2

@@ -268,7 +268,7 @@ INLINE void total_columns(const T* x, typename Op::Acc* totals, Index n, Index i
 
 // --- the places of elements that are not 0: how many each piece of 4,096 has, what comes before it (scan_totals), then
 // the places. K packs of V elements for each of 256 threads.
-template <int V, class T> INLINE void count_piece_of(const T* x, int64_t n, int64_t* counts) {
+template <int V, class T> INLINE void count_piece(const T* x, int64_t n, int64_t* counts) {
   const int64_t from = int64_t(blockIdx.x) * 4096, to = n - from < 4096 ? n : from + 4096;
   int32_t many = 0;
 #pragma unroll
@@ -284,7 +284,7 @@ template <int V, class T> INLINE void count_piece_of(const T* x, int64_t n, int6
 }
 // put(number of the element among those that are not 0, its place)
 template <int V, class T, class Put>
-INLINE void places_in_piece(const T* x, int64_t n, const int64_t* befores, const Put& put) {
+INLINE void each_true(const T* x, int64_t n, const int64_t* befores, const Put& put) {
   constexpr int K = 16 / V;
   __shared__ int32_t room[8];
   const RunningSum<int32_t, int32_t> op;

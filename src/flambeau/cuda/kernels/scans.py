@@ -3,7 +3,19 @@
 import math
 
 from ...ops.dims import wrap_dim
-from .launches import Build, Parameter, blocks, contiguous, layout, nothing, numel, row_major, sizes, tensor
+from .launches import (
+    Build,
+    Parameter,
+    begin_aligned,
+    blocks,
+    contiguous,
+    layout,
+    nothing,
+    numel,
+    row_major,
+    sizes,
+    tensor,
+)
 from .plans import Number
 
 _FILES = ("scan.cuh",)
@@ -125,31 +137,35 @@ def laid(build, name, info, strides):
 _PIECE = 4096
 
 
+def true_elements(build, name, x, put, parameters):
+    """Launches that call `put`, statements that know an element's place `at` in row-major order and its `number` among
+    those that are not 0. Counts of pieces, what comes before each and the total behind them are `counts`, of int64,
+    the first scratch memory that is asked for."""
+    pieces, vector = blocks(numel(x), _PIECE), 16 // build.size(x) if begin_aligned(x) else 1
+    counts = build.room("counts", "int64_t", pieces + 1, 8)
+    given, n = build.input(name, x), sizes(n=numel(x))
+    build.run(f"  count_piece<{vector}>({name}, n, counts);\n", [given, counts, *n], pieces, 256, _FILES)
+    build.run("  scan_totals<RunningSum<int64_t, int64_t>>(counts, pieces, counts + pieces);\n",
+              [counts, *sizes(pieces=pieces)], 1, 256, _FILES)
+    build.run(f"  each_true<{vector}>({name}, n, counts, [&](int64_t number, int64_t at) {{\n{put}  }});\n",
+              [given, counts, *n, *sizes(pieces=pieces), *parameters], pieces, 256, _FILES)
+
+
 def _nonzero(call):
-    """Counts of pieces, what comes before each and the total behind them (all int64, the first scratch memory); the
-    last step writes the coordinates. It reads their number there, and is the only one that writes the result: so
-    flambeau.cuda._values can make room for it in between."""
+    """The last step writes the coordinates. It reads their number from the counts, and is the only one that writes the
+    result: so flambeau.cuda._values can make room for it in between."""
     x, out = call.args[0], call.results[0]
     if numel(x) == 0 or not x.shape:
         return nothing()
-    build = Build(call)
-    pieces, vector = math.ceil(numel(x) / _PIECE), 16 // build.size(x) if x.aligned or not contiguous(x) else 1
-    counts = build.room("counts", "int64_t", pieces + 1, 8)
-    given, n = build.input("x", x), sizes(n=numel(x))
-    build.run(f"  count_piece_of<{vector}>(x, n, counts);\n", [given, counts, *n], pieces, 256, _FILES)
-    build.run("  scan_totals<RunningSum<int64_t, int64_t>>(counts, pieces, counts + pieces);\n",
-              [counts, *sizes(pieces=pieces)], 1, 256, _FILES)
+    build, rank = Build(call), len(x.shape)
     along, across = (1, 0) if out.strides[0] == 1 else out.strides
-    build.run(f"""  constexpr int RANK = {len(x.shape)};
-  const int64_t step = across ? across : counts[pieces];
-  places_in_piece<{vector}>(x, n, counts, [&](int64_t number, int64_t place) {{
-    int64_t at[RANK];
-    unravel(place, shape, at);
+    true_elements(build, "x", x, f"""    int64_t place[{rank}];
+    unravel(at, shape, place);
+    const int64_t step = across ? across : counts[pieces];
 #pragma unroll
-    for (int d = 0; d < RANK; ++d) out[number * along + d * step] = at[d];
-  }});
-""", [given, counts, tensor("out", out, call.name, True), layout("shape", x.shape, row_major(x.shape)), *n,
-      *sizes(pieces=pieces, along=along, across=across)], pieces, 256, _FILES)
+    for (int d = 0; d < {rank}; ++d) out[number * along + d * step] = place[d];
+""", [tensor("out", out, call.name, True), layout("shape", x.shape, row_major(x.shape)),
+      *sizes(along=along, across=across)])
     return build.plan()
 
 

@@ -197,6 +197,16 @@ INLINE void sort_warp(const T* x, Index rows, Index n, const Put& put) {
   }
   if (there) put(row, Index(rank), key, lane);
 }
+// Each thread's elements at their new places in `room`, then those that lie where its own did.
+template <int K, class V> INLINE void exchange(V* room, V* own, const int32_t* rank, int first, int many) {
+#pragma unroll
+  for (int k = 0; k < K; ++k)
+    if (first + k * 32 < many) room[rank[k]] = own[k];
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < K; ++k)
+    if (first + k * 32 < many) own[k] = room[first + k * 32];
+}
 // Up to 32 * K * WARPS elements: a block for each row.
 template <class T, bool DESCENDING, int K, int WARPS, class Index, class Put>
 INLINE void sort_block(const T* x, Index n, const Put& put) {
@@ -220,21 +230,9 @@ INLINE void sort_block(const T* x, Index n, const Put& put) {
   }
   for (int shift = 0; shift < 8 * int(sizeof(U)); shift += 8) {
     if (!rank_block(key, shift, many, room, rank)) continue;
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (first + k * 32 < many) moved.keys[rank[k]] = key[k];
+    exchange<K>(moved.keys, key, rank, first, many);
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (first + k * 32 < many) key[k] = moved.keys[first + k * 32];
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (first + k * 32 < many) moved.places[rank[k]] = place[k];
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (first + k * 32 < many) place[k] = moved.places[first + k * 32];
+    exchange<K>(moved.places, place, rank, first, many);
   }
 #pragma unroll
   for (int k = 0; k < K; ++k)

@@ -3,7 +3,7 @@
 import math
 
 from ...ops.dims import wrap_dim
-from .launches import Build, blocks, contiguous, flag, nothing, number, numel, row_major, sizes
+from .launches import Build, begin_aligned, blocks, flag, nothing, number, numel, row_major, sizes
 from .scans import Scan, laid
 
 _FILES = ("sort.cuh",)
@@ -34,7 +34,7 @@ class Order:
         self.x = source or (build.input("x", x) if dim is None else laid(build, "x", x, self._strides(x)))
         self.index = "int64_t" if numel(x) >= 2**30 else "int32_t"
         self.place, self.place_size = ("int64_t", 8) if self.n >= 2**31 else ("int32_t", 4)
-        self.aligned = source is None and (x.aligned or not contiguous(x))
+        self.aligned = source is None and begin_aligned(x)
         eighth = x.dtype.startswith("float8")
         self.size = 4 if eighth else build.size(x)
         self.vector = math.gcd(16 // build.size(x), self.n if self.rows > 1 else 16) if self.aligned else 1

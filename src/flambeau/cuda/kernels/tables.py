@@ -2,7 +2,7 @@
 
 import math
 
-from .launches import Build, contiguous, index_type, nothing, numel, pointed_at, refuse, sizes, tensor
+from .launches import Build, begin_aligned, contiguous, index_type, nothing, numel, pointed_at, refuse, sizes, tensor
 from .moves import accumulator
 from .places import Index, Places, begin_with, read, walk_rows, write
 
@@ -69,8 +69,8 @@ def _embedding_backward(call):
         build.each(n, "  const int64_t r = index[i_];\n  if (r >= 0 && r < rows) atomicAdd(seen + r, 1);\n",
                    [at, seen, *sizes(rows=rows)])
         more, share = [seen], f"v / {kind}(seen[r])"
-    aligned = 16 if grad.aligned or not contiguous(grad) else 1
-    pack = math.gcd(width, 16 // max(build.size(grad), 4), aligned, 16 if out.aligned or not contiguous(out) else 1)
+    aligned = 16 if begin_aligned(grad) else 1
+    pack = math.gcd(width, 16 // max(build.size(grad), 4), aligned, 16 if begin_aligned(out) else 1)
     if n * width:
         walk_rows(build, n, width // pack, pack, f"""  const int64_t r = index[walk.row];
   if (r < 0 || r >= rows || r == padding) return;
