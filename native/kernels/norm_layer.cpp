@@ -35,21 +35,15 @@ double epsilon(const Call& c, int k, DType t) {
   if (c.has(k)) return c.real(k);
   return t == DType::Float64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;  // of the type computed in
 }
-void infer_layer_norm(Call& c) {
+void infer_as(Call& c, DType dtype) {
   Tensor& x = c.tensor(0);
   check_normalized_shape(c, x, c.ints(1));
   check_parameter(c, 2, "weight", c.ints(1));
   if (c.nargs > 4) check_parameter(c, 3, "bias", c.ints(1));
-  c.output_like(x);
+  c.output(x.shape(), dtype, x.device);
 }
-// … of another dtype than the input.
-void infer_layer_norm_to(Call& c) {
-  Tensor& x = c.tensor(0);
-  check_normalized_shape(c, x, c.ints(1));
-  check_parameter(c, 2, "weight", c.ints(1));
-  check_parameter(c, 3, "bias", c.ints(1));
-  c.output(x.shape(), c.args[5].dtype, x.device);
-}
+void infer_layer_norm(Call& c) { infer_as(c, c.tensor(0).dtype); }
+void infer_layer_norm_to(Call& c) { infer_as(c, c.args[5].dtype); }
 template <class T, bool centred>
 void norm_row(const T* x, const T* w, const T* b, int64_t n, double eps, T* y) {
   Statistics s = statistics<T, centred>(x, n, eps);

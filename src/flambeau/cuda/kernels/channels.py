@@ -151,6 +151,20 @@ def _statistics(batch, call, x, running, saved, eps, momentum, more="", to=()):
     return means, scales
 
 
+def _of_running(batch, mean, var, eps, more="", to=()):
+    """The same of running statistics."""
+    means, scales = batch.room("means"), batch.room("scales")
+    build = batch.build
+    build.each(batch.x.shape[1], f"""  typedef {batch.wide} A;
+  const Index c = i_;
+  const A scale = rsqrt(cast<A>(var[c]) + A(eps));
+  means[c] = cast<A>(mean[c]);
+  scales[c] = scale;
+  {more}
+""", [means, scales, build.input("mean", mean), build.input("var", var), number("double", "eps", eps), *to])
+    return means, scales
+
+
 def _batch_norm(call):
     x, weight, bias, mean, var, training, momentum, eps = call.args
     if numel(x) == 0:
@@ -165,11 +179,7 @@ def _batch_norm(call):
     if training:
         means, _ = _statistics(batch, call, data, (mean, var), call.results[1:], eps, momentum, coefficients, given)
     else:
-        means = batch.room("means")
-        build.each(x.shape[1], f"  typedef {batch.wide} A;\n  const Index c = i_;\n"
-                   f"  const A scale = rsqrt(cast<A>(var[c]) + A(eps));\n  means[c] = cast<A>(mean[c]);\n"
-                   f"  {coefficients}\n",
-                   [means, build.input("mean", mean), build.input("var", var), number("double", "eps", eps), *given])
+        means, _ = _of_running(batch, mean, var, eps, coefficients, given)
     batch.channels().run("normalize_channels<V>(walk, x, out, means, factors, shifts);",
                          [data, made, *map(_read, (means, factors, shifts))])
     return build.plan()
@@ -190,10 +200,7 @@ def _batch_norm_backward(call):
     batch = _Batch(call, x)
     build, data = batch.build, batch.place("x", x)
     if not training:
-        means, scales = batch.room("means"), batch.room("scales")
-        build.each(x.shape[1], f"  means[i_] = cast<{batch.wide}>(mean[i_]);\n"
-                   f"  scales[i_] = rsqrt(cast<{batch.wide}>(var[i_]) + {batch.wide}(eps));\n",
-                   [means, scales, build.input("mean", mean), build.input("var", var), number("double", "eps", eps)])
+        means, scales = _of_running(batch, mean, var, eps)
     elif saved_mean and numel(saved_mean):
         means, scales = build.input("means", saved_mean), build.input("scales", saved_scale)
     else:
