@@ -152,6 +152,29 @@ def test_losses_of_logits_that_are_cut(ranks):
     ranks.run(check_losses)
 
 
+def check_loss_of_halves():
+    """Under autocast: a loss in float32, more labels than bfloat16 counts exactly, gradients in bfloat16."""
+    mesh = mesh_of(4)
+    generator = flambeau.Generator().manual_seed(2)
+    logits = flambeau.randn(300, 8, generator=generator).bfloat16()
+    target = flambeau.randint(0, 8, (300,), generator=generator)
+    leaf = logits.float().requires_grad_()
+    expected = F.cross_entropy(leaf, target)
+    expected.backward()
+    for placement in (Shard(0), Shard(1), Replicate()):
+        part = distribute_tensor(logits, mesh, [placement]).requires_grad_()
+        with loss_parallel(), flambeau.autocast("cpu"):
+            found = F.cross_entropy(part, target)
+            found.backward()
+        assert found.dtype == flambeau.float32 and part.grad.dtype == flambeau.bfloat16
+        assert abs(found.full_tensor().item() - expected.item()) < 1e-5, placement
+        assert (part.grad.full_tensor().float() - leaf.grad).abs().max() < 2.0**-8 * leaf.grad.abs().max(), placement
+
+
+def test_the_loss_of_halves_under_autocast(ranks):
+    ranks.run(check_loss_of_halves)
+
+
 class Two(nn.Module):
     def forward(self, x, *, scale):
         return x * scale, x

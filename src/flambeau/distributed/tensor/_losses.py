@@ -32,9 +32,13 @@ def loss_parallel():
 
 
 class _Losses:
-    """One call: the parts of its tensors, and over which mesh dimensions sums are to be taken."""
+    """One call: the parts of its tensors, and over which mesh dimensions sums are to be taken.
 
-    def __init__(self, x, target, weight):
+    dtype: what sums are taken in, which the loss has, too: x's, or float32 for halves under autocast.
+    """
+
+    def __init__(self, x, target, weight, dtype):
+        self.dtype = dtype
         self.kind, self.mesh, self.spec, self.shape = type(x), x.device_mesh, x._spec, tuple(x.shape)
         self.classes = 1 if x.ndim > 1 else 0
         keep = [self._kept(p) for p in x.placements]
@@ -47,6 +51,8 @@ class _Losses:
         self.cut = [i for i, p in enumerate(keep) if p.is_shard(self.classes)]
         sizes, offsets = self.spec.with_placements(self.placements).extent()
         self.first, self.count = offsets[self.classes], sizes[self.classes]
+        if self.cut:
+            self.x = self.x.to(dtype)
 
     def _kept(self, p):
         if not isinstance(p, Shard) or (p.dim == self.classes and not _state.loss_parallel):
@@ -80,7 +86,7 @@ class _Losses:
         """What each label counts: 0 where it is ignored."""
         valid = self.target != ignore_index
         if self.weight is None:
-            return valid.to(self.x.dtype)
+            return valid.to(self.dtype)
         return self.weight[self.target.masked_fill(~valid, 0)] * valid
 
     def total(self, ignore_index):
@@ -148,12 +154,13 @@ def _checked(label_smoothing=0.0):
                                   "out loss_parallel()")
 
 
-def _forward(name, args):
+def _forward(name, args, wide=False):
     x, target, weight, ignore_index, reduction, *smoothing = args
-    call = _Losses(x, target, weight)
+    call = _Losses(x, target, weight, flambeau.float32 if wide else x.dtype)
     if not call.cut:
         kind = "none" if reduction == "none" else "sum"
-        return call.loss(OPS[name](call.x, call.target, call.weight, ignore_index, kind, *smoothing), reduction,
+        options = smoothing and (*smoothing, wide)
+        return call.loss(OPS[name](call.x, call.target, call.weight, ignore_index, kind, *options), reduction,
                          ignore_index)
     _checked(*smoothing)
     each = -call.picked() if name == "_nll_loss" else call.log_sum() - call.picked()
@@ -163,7 +170,7 @@ def _forward(name, args):
 
 def _backward(name, args):
     grad, x, target, weight, ignore_index, reduction, *smoothing = args
-    call = _Losses(x, target, weight)
+    call = _Losses(x, target, weight, grad.dtype)
     up = call.upstream(grad, reduction, ignore_index)
     if not call.cut:
         kind = "none" if reduction == "none" else "sum"
@@ -173,17 +180,24 @@ def _backward(name, args):
     found = -call.at_labels(each)
     if name != "_nll_loss_backward":
         found = found + (call.x - call.log_sum()).exp() * each
-    return call.made(found, call.placements, call.shape)
+    return call.made(found.to(x.dtype), call.placements, call.shape)
 
 
 def _spread(*tensors):
     return all(hasattr(t, "placements") for t in tensors)
 
 
-@handler("_cross_entropy", "_nll_loss")
-def loss(given):
-    """Of labels as numbers."""
+@handler("_nll_loss")
+def nll_loss(given):
+    """Of labels as numbers and log-probabilities."""
     return _forward(given.func.name, given.args) if _spread(given.args[0]) else NotImplemented
+
+
+@handler("_cross_entropy")
+def cross_entropy(given):
+    """Of labels as numbers and logits."""
+    *args, wide = given.args
+    return _forward(given.func.name, args, wide) if _spread(args[0]) else NotImplemented
 
 
 @handler("_cross_entropy_backward", "_nll_loss_backward")
