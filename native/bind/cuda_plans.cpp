@@ -137,8 +137,6 @@ cuda::Step library_step(PyObject* o, const char* op, int device, cuda::RowPlan& 
   PyObject* operands = PyTuple_GET_ITEM(o, 3);
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(operands); ++k)
     s.parameters.push_back(parameter_of(PyTuple_GET_ITEM(operands, k), plan, tensors));
-  if (s.parameters.size() > cuda::kMostOperands)
-    value_error(op, ": a library's call of ", s.parameters.size(), " operands");
   const cuda::Constants constants = constants_of(PyTuple_GET_ITEM(o, 4), op, PyTuple_GET_ITEM(o, 2));
   s.call = cuda::make_library_call(text_of(PyTuple_GET_ITEM(o, 1)), device, constants);
   if (s.call->workspace) {
@@ -281,10 +279,10 @@ void launch_given(nb::str name, int device, uintptr_t kernel, nb::tuple grid, nb
 
 void add_cuda_plans(PyObject* module) {
   nb::module_ m = nb::borrow<nb::module_>(module);
-  m.def("kept_by_layer", [](nb::handle input, nb::args layer) {  // what flambeau.cuda._plans answers
+  m.def("kept_by_layers", [](nb::handle input, nb::args layers) {  // what flambeau.cuda._plans answers
     const Tensor& x = *as_tensor(input.ptr());
     Held first = checked(Py_BuildValue("(iNL)", int(x.device.index), text(x.dtype), (long long)x.size(1)));
-    Held made = make("kept_by_layer", PySequence_Concat(first.p, layer.ptr()));
+    Held made = make("kept_by_layers", PySequence_Concat(first.p, layers.ptr()));
     return integer_of(made.p);
   });
   // (device, digest, image, function, shared memory beyond what every kernel may ask for) -> a handle for `launch`
@@ -295,7 +293,7 @@ void add_cuda_plans(PyObject* module) {
   m.def("launch", launch_given);
   m.def("kept_by_library", [](nb::str function, nb::str path, int device, nb::dict constants) {
     const auto call = cuda::make_library_call(text_of(function.ptr()), device,
-                                              constants_of(constants.ptr(), "_recurrent_both", path.ptr()));
+                                              constants_of(constants.ptr(), "_recurrent_stack", path.ptr()));
     return int64_t(call->kept);
   });
 }

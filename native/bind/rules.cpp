@@ -93,14 +93,14 @@ PyObject* gradients_tuple(Node& n, TensorRef* grads, bool all) {
   return t;
 }
 
-PyObject* needs_tuple(const Rule& rule, const bool* needs) {
-  PyObject* t = PyTuple_New(Py_ssize_t(rule.inputs.size()));
-  for (size_t k = 0; t && k < rule.inputs.size(); ++k) PyTuple_SET_ITEM(t, Py_ssize_t(k), PyBool_FromLong(needs[k]));
+PyObject* needs_tuple(std::span<const bool> needs) {
+  PyObject* t = PyTuple_New(Py_ssize_t(needs.size()));
+  for (size_t k = 0; t && k < needs.size(); ++k) PyTuple_SET_ITEM(t, Py_ssize_t(k), PyBool_FromLong(needs[k]));
   return t;
 }
 
-PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const RuleParam& p, TensorRef* grads,
-                        int first_edge) {
+// `needs`: of each of the rule's edges.
+PyObject* rule_argument(Node& n, std::span<const bool> needs, const RuleParam& p, TensorRef* grads) {
   int nargs = int(n.op->schema.args.size());
   switch (p.source) {
     case Source::Grad: {
@@ -126,7 +126,7 @@ PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const Rule
       const Saved& s = n.saved[p.index];
       return Py_NewRef(dtype_object(s.value.tag == Tag::Tensor ? s.value.tensor->dtype : s.dtype));  // packed: s.dtype
     }
-    default: return needs_tuple(rule, needs + first_edge);
+    default: return needs_tuple(needs);
   }
 }
 
@@ -148,7 +148,7 @@ int edges_of(const Rule& rule, const Node& n, bool* list) {
   return n.nedges - others;
 }
 
-Held call_rule(Node& n, const Rule& rule, const bool* needs, TensorRef* grads, int first) {
+Held call_rule(Node& n, const Rule& rule, std::span<const bool> needs, TensorRef* grads) {
   constexpr int kMostParams = 24;
   PyObject* args[kMostParams];
   int count = 0;
@@ -159,7 +159,7 @@ Held call_rule(Node& n, const Rule& rule, const bool* needs, TensorRef* grads, i
   } guard{args, count};
   for (const RuleParam& p : rule.params) {
     if (__builtin_expect(n.released, 0)) graph_was_freed(n);  // meanwhile, by another thread's pass
-    PyObject* o = rule_argument(n, needs, rule, p, grads, first);
+    PyObject* o = rule_argument(n, needs, p, grads);
     if (!o) throw PythonError();
     args[count++] = o;
   }
@@ -220,7 +220,7 @@ int run_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
     for (int k = first; k < end; ++k) wanted |= needs[k];
     if (!wanted) continue;
     ++ran;
-    Held result = call_rule(n, rule, needs, grads, first);
+    Held result = call_rule(n, rule, {needs + first, size_t(end - first)}, grads);
     if (rule.tuple || list) take_gradients(n, result.p, end - first, out + first);
     else take_gradient(n, result.p, out[first]);
   }

@@ -77,7 +77,6 @@ struct RowPlan {
   bool draws = false;
   LibraryUse use = LibraryUse::All;  // before it is made: how much it may ask of libraries
 };
-inline constexpr size_t kMostOperands = 32;  // of a library's call
 inline constexpr size_t kMostScratch = 64;   // pieces of scratch memory
 
 

@@ -195,12 +195,12 @@ struct Running {
     launch(name, device, s.function, s.grid, s.block, s.shared, parameters);
   }
   void run_library(const Step& s, Stream stream) const {
-    Address operands[kMostOperands + 1] = {};
+    std::vector<Address> operands(s.parameters.size());
     for (size_t k = 0; k < s.parameters.size(); ++k)
       if (s.parameters[k].kind != Parameter::Number) operands[k] = address(s.parameters[k]);
     note_launch(name);
     ++plan_counts().libraries;
-    s.call->run({name, device, stream, operands, s.call->workspace ? operands[s.parameters.size() - 1] : 0});
+    s.call->run({name, device, stream, operands.data(), s.call->workspace ? operands.back() : 0});
     wait_if_blocking(name, device, stream);
   }
   // The CPU waits for what a decomposition says of itself; in recorded work nobody can.

@@ -43,9 +43,9 @@ def kernel(device, family, key):
     return _digest(image), image, function
 
 
-def kept_by_layer(device, *layer):
+def kept_by_layers(device, *layers):
     """How many bytes a library keeps of a recurrent layer for the way back."""
-    return kernels().kept_by_layer(device, *layer)
+    return kernels().kept_by_layers(device, *layers)
 
 
 @cache

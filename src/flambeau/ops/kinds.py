@@ -14,7 +14,8 @@ Fields common to all kinds
                 `self_geometry` (its sizes, strides and offset, instead), and
                 `needs` (a tuple of bools: which of the rule's inputs want a gradient). A tuple key, as
                 ("input", "weight"), is one rule that returns a tuple of gradients. For a Tensor[] argument the rule
-                returns a list. The engine sums a gradient down to its input's broadcast shape and dtype.
+                returns a list, and `needs` has a bool for each of its tensors. The engine sums a gradient down to its
+                input's broadcast shape and dtype.
     namespace   where the function is public: "" (flambeau itself), "nn.functional", "special", "linalg" … or None
     method      whether it is also a Tensor method (the default for namespace "" with a first argument `self`)
     inplace     whether `name_` exists as a method;   out: whether `out=` is accepted

@@ -102,64 +102,58 @@ def _layer(input):
     return recurrent_layer
 
 
-# --- a layer as one call of a device's library ------------------------------------------------------------------------
+# --- all layers as one call of a device's library ---------------------------------------------------------------------
 
-_FOUR = "Tensor{0} weight_ih{1}, Tensor{0} weight_hh{1}, Tensor? bias_ih{1}, Tensor? bias_hh{1}"
-_BOTH = ("Tensor input, Tensor h0, Tensor? c0, " + _FOUR.format("", "") + ", " + _FOUR.format("?", "_back")
-         + ", int[] batch_sizes, str mode")
-_KEPT = "Tensor out, Tensor reserve"
-_OF_BOTH = ("input", "h0", "c0", *(name + way for way in ("", "_back") for name in
-                                   ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
+_STACK = "Tensor?[] operands, bool bias, bool both, int[] batch_sizes, str mode"
 _BY_NAME = "runs only by a library of CUDA; tested there by name"
 
 
-def _both_by_steps(input, h0, c0, *rest):
-    """(out, hn, cn) of _recurrent_both, step by step."""
-    weights, (batch_sizes, mode) = rest[:8], rest[8:]
-    found = [_by_steps(input, h0[k], None if c0 is None else c0[k], *weights[4 * k:4 * k + 4], None, batch_sizes, mode,
-                       k == 1) for k in range(h0.shape[0])]
-    out, h, c = zip(*found, strict=True)
-    return OPS["cat"](out, -1), OPS["stack"](h), None if c0 is None else OPS["stack"](c)
+def _stack_by_steps(*given):
+    """(out, hn, cn) of _recurrent_stack, step by step: its operands one by one, then bias, both, batch_sizes, mode."""
+    (x, h0, c0, *weights), (bias, both, batch_sizes, mode) = given[:-4], given[-4:]
+    h, c = h0.unbind(0), None if c0 is None else c0.unbind(0)
+    layers = [list(part) for part in _weights(weights, bias, len(h), mode)]
+    x, h, c = _by_layers(mode, x, batch_sizes, h, c, layers, 2 if both else 1, 0.0)
+    return x, h, c
 
 
-def _both_gradients(grads, inputs, layout, saved, needs):
+def _stack_gradients(grads, operands, layout, saved, needs):
     if not _C.is_grad_enabled():
-        if not saved[1].numel():  # nobody had asked for gradients on the way there
-            out, _, _, reserve = recurrent_both(*inputs, *layout, _kept_by_library(inputs[0], inputs[3:], *layout))
-            saved = out, reserve
-        found = recurrent_both_backward(*grads, *inputs, *layout, *saved)
-        return tuple(g if need else None for g, need in zip(found, needs, strict=True))
-    return _differentiated(_both_by_steps, grads, inputs, layout, needs)
+        out, reserve = saved
+        if not reserve.numel():  # nobody had asked for gradients on the way there
+            out, _, _, reserve = recurrent_stack(operands, *layout, _kept_by_library(operands, *layout))
+        found = recurrent_stack_backward(*grads, operands, *layout, out, reserve)
+        return [g if need else None for g, need in zip(found, needs, strict=True)]
+    return list(_differentiated(_stack_by_steps, grads, operands, layout, needs))
 
 
-recurrent_both_backward = primitive(
-    f"_recurrent_both_backward(Tensor? grad_out, Tensor? grad_hn, Tensor? grad_cn, {_BOTH}, {_KEPT}) -> ("
-    + ", ".join(f"Tensor grad_{name}" for name in _OF_BOTH) + ")", namespace=None, skip=_BY_NAME,
-    doc="The gradients of _recurrent_both; those of absent tensors are empty.")
+recurrent_stack_backward = primitive(
+    f"_recurrent_stack_backward(Tensor? grad_out, Tensor? grad_hn, Tensor? grad_cn, {_STACK}, Tensor out, "
+    "Tensor reserve) -> Tensor[]", namespace=None, skip=_BY_NAME,
+    doc="The gradients of _recurrent_stack by its operands; that of an absent one is empty.")
 
-recurrent_both = primitive(
-    f"_recurrent_both({_BOTH}, int kept) -> (Tensor out, Tensor hn, Tensor cn, Tensor reserve)",
-    d={_OF_BOTH: lambda g0, g1, g2, input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_ih_back,
-       weight_hh_back, bias_ih_back, bias_hh_back, batch_sizes, mode, result0, result3, needs:
-       _both_gradients((g0, g1, g2), (input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_ih_back,
-                                      weight_hh_back, bias_ih_back, bias_hh_back), (batch_sizes, mode),
-                       (result0, result3), needs)},
+recurrent_stack = primitive(
+    f"_recurrent_stack({_STACK}, int kept) -> (Tensor out, Tensor hn, Tensor cn, Tensor reserve)",
+    d={"operands": lambda g0, g1, g2, operands, bias, both, batch_sizes, mode, result0, result3, needs:
+       _stack_gradients((g0, g1, g2), operands, (bias, both, batch_sizes, mode), (result0, result3), needs)},
     namespace=None, autocast="half", skip=_BY_NAME,
-    doc="A recurrent layer without projection in one direction, or in both where the second has weights, by a library: "
-        "out has the features of both, hn and cn are [directions, batch, hidden]. Rows of input lie step by step. "
-        "reserve: `kept` bytes that the library keeps for the way back, or none.")
+    doc="Recurrent layers without projection, one above the other, in one direction or in both, by a library. "
+        "operands: the input, whose rows lie step by step, h0, c0 (None but for an LSTM), then weight_ih, weight_hh "
+        "and, with bias, bias_ih and bias_hh of each layer and direction. out has the features of both directions, hn "
+        "and cn are [layers and directions, batch, hidden]. reserve: `kept` bytes that the library keeps for the way "
+        "back, or none.")
 
 
 def _by_library(x, weights):
-    """Whether a library computes this layer as a whole."""
-    return (x.dtype in (_C.float16, _C.float32, _C.float64) and x.numel() > 0 and weights[4] is None
+    """Whether a library computes these layers."""
+    return (x.dtype in (_C.float16, _C.float32, _C.float64) and x.numel() > 0 and weights[0][4] is None
             and not _C._cuda.library_switches() & NO_RECURRENT and cudnn_library())
 
 
-def _kept_by_library(x, weights, batch_sizes, mode):
-    """How many bytes the library keeps of such a layer for the way back."""
-    return _C._cuda.kept_by_layer(x, weights[1].shape[1], mode, weights[4] is not None, weights[2] is not None,
-                                  tuple(batch_sizes))
+def _kept_by_library(operands, bias, both, batch_sizes, mode):
+    """How many bytes the library keeps of such layers for the way back."""
+    layers = len(operands[3:]) // ((4 if bias else 2) * (2 if both else 1))
+    return _C._cuda.kept_by_layers(operands[0], operands[4].shape[1], mode, layers, both, bias, tuple(batch_sizes))
 
 
 # --- stacks of layers -------------------------------------------------------------------------------------------------
@@ -178,37 +172,52 @@ def _weights(params, has_biases, rows, mode):
 def _stack(mode, x, batch_sizes, states, params, has_biases, num_layers, dropout, train, bidirectional):
     """(out, hn, cn) of all layers, for rows step by step."""
     directions = 2 if bidirectional else 1
-    h = states[0].unbind(0)
-    c = states[1].unbind(0) if len(states) > 1 else (None,) * len(h)
-    last_h, last_c = [], []
+    h, c = states[0], states[1] if len(states) > 1 else None
     weights = _weights(params, has_biases, num_layers * directions, mode)
-    for k in range(0, len(weights), directions):
-        if k and dropout and train:
-            x = OPS["dropout"](x, dropout, True)
-        own = slice(k, k + directions)
-        x, hn, cn = _one_layer(mode, x, batch_sizes, h[own], c[own], weights[own])
-        last_h += hn
-        last_c += cn
-    return x, _joined(last_h), _joined(last_c) if len(states) > 1 else None
-
-
-def _one_layer(mode, x, batch_sizes, h, c, weights):
-    """(out, last h and last c of each direction) of one layer."""
-    if x.is_cuda and _by_library(x, weights[0]):
-        both = [*weights[0][:4], *(weights[1][:4] if len(weights) > 1 else (None,) * 4)]
-        c0 = None if c[0] is None else _joined(c)
+    dropout = dropout if train else 0.0
+    if x.is_cuda and _by_library(x, weights):
         with contextlib.suppress(NotImplementedError):  # what the library refuses goes step by step
-            h0, wanted = _joined(h), _C.is_grad_enabled()
-            wanted = wanted and any(t is not None and t.requires_grad for t in (x, h0, c0, *both))
-            kept = _kept_by_library(x, both, batch_sizes, mode) if wanted else 0
-            out, hn, cn, _ = recurrent_both(x, h0, c0, *both, batch_sizes, mode, kept)
-            return out, hn.unbind(0), cn.unbind(0) if c0 is not None else (None,) * len(h)
+            return _by_calls(x, h, c, params, has_biases, bidirectional, batch_sizes, mode, dropout, num_layers)
+    c = None if c is None else c.unbind(0)
+    return _by_layers(mode, x, batch_sizes, h.unbind(0), c, weights, directions, dropout)
+
+
+def _by_calls(x, h, c, params, has_biases, bidirectional, batch_sizes, mode, dropout, num_layers):
+    """The same by a library: all layers in one call, or with dropout between them one call for each."""
+    calls = num_layers if dropout else 1
+    rows, each = h.shape[0] // calls, len(params) // calls
+    last_h, last_c = [], []
+    for k in range(calls):
+        if k:
+            x = OPS["dropout"](x, dropout, True)
+        own = slice(k * rows, (k + 1) * rows)
+        operands = [x, h[own], None if c is None else c[own], *params[k * each:(k + 1) * each]]
+        layout = has_biases, bidirectional, batch_sizes, mode
+        wanted = _C.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands)
+        x, hn, cn, _ = recurrent_stack(operands, *layout, _kept_by_library(operands, *layout) if wanted else 0)
+        last_h.append(hn)
+        last_c.append(cn)
+    return x, _one_after_other(last_h), None if c is None else _one_after_other(last_c)
+
+
+def _one_after_other(states):
+    return states[0] if len(states) == 1 else OPS["cat"](states)
+
+
+def _by_layers(mode, x, batch_sizes, h, c, weights, directions, dropout):
+    """(out, hn, cn) of all layers, one call for each layer and direction."""
     layer = _layer(x)
-    out, hn, cn, *_ = layer(x, h[0], c[0], *weights[0], batch_sizes, mode, False)
-    if len(weights) == 1:
-        return out, (hn,), (cn,)
-    back, *last = layer(x, h[1], c[1], *weights[1], batch_sizes, mode, True)
-    return OPS["cat"]((out, back), -1), (hn, last[0]), (cn, last[1])
+    c = c or (None,) * len(h)
+    last_h, last_c = [], []
+    for k in range(0, len(weights), directions):
+        if k and dropout:
+            x = OPS["dropout"](x, dropout, True)
+        found = [layer(x, h[k + way], c[k + way], *weights[k + way], batch_sizes, mode, way == 1)
+                 for way in range(directions)]
+        x = found[0][0] if directions == 1 else OPS["cat"]([each[0] for each in found], -1)
+        last_h += [each[1] for each in found]
+        last_c += [each[2] for each in found]
+    return x, _joined(last_h), None if c[0] is None else _joined(last_c)
 
 
 def _joined(states):

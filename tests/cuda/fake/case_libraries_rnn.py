@@ -15,6 +15,7 @@ SWITCHES = fb.backends.cudnn
 pytestmark = pytest.mark.usefixtures("own_kernels")
 LAYERS = {
     "LSTM": lambda **more: nn.LSTM(3, 4, 2, bidirectional=True, **more),
+    "LSTM of three layers": lambda **more: nn.LSTM(3, 4, 3, **more),
     "LSTM in one direction": lambda **more: nn.LSTM(3, 4, bias=False, **more),
     "GRU": lambda **more: nn.GRU(3, 4, 2, bidirectional=True, **more),
     "GRU without bias": lambda **more: nn.GRU(3, 4, bias=False, **more),
@@ -54,8 +55,7 @@ def compared(make, dtype=fb.float32, packed=False, given=False, near=None):
 @pytest.mark.parametrize("packed", (False, True))
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(name, packed):
-    layers = LAYERS[name]().num_layers
-    assert calls(lambda: compared(LAYERS[name], packed=packed)) == (layers, layers)
+    assert calls(lambda: compared(LAYERS[name], packed=packed)) == (1, 1)
     compared(LAYERS[name], packed=packed, given=True)
 
 
@@ -63,7 +63,7 @@ def test_layers(name, packed):
 def test_dtypes(dtype):
     for name in ("LSTM", "GRU"):
         near = 0.03 if dtype == fb.float16 else None
-        assert calls(lambda name=name: compared(LAYERS[name], dtype, near=near)) == (2, 2)  # noqa: B023
+        assert calls(lambda name=name: compared(LAYERS[name], dtype, near=near)) == (1, 1)  # noqa: B023
 
 
 def test_what_goes_step_by_step():
@@ -111,21 +111,27 @@ def test_tf32_is_for_those_who_allow_it():
 def test_dropout_between_layers():
     layer, x = nn.LSTM(3, 4, 3, dropout=0.5).cuda(), fb.randn(5, 2, 3).cuda()
     fb.manual_seed(0)
-    first = layer(x)[0]
+    found = []
+    assert calls(lambda: found.extend(layer(x))) == (3, 0)
+    first = found[0]
+    assert [t.shape for t in found[1]] == [(3, 2, 4)] * 2
     fb.manual_seed(0)
     assert fb.equal(layer(x)[0].cpu(), first.cpu())
     assert not fb.equal(layer(x)[0].cpu(), first.cpu())
     assert fb.equal(layer.eval()(x)[0].cpu(), layer(x)[0].cpu())
+    assert calls(lambda: layer(x)) == (1, 0)
 
 
 def test_gradients_of_gradients_and_of_some_results():
     def found(device):
         fb.manual_seed(0)
-        layer, x = nn.GRU(3, 4).double().to(device), fb.randn(4, 2, 3).double().to(device).requires_grad_()
+        layer, x = nn.GRU(3, 4, 2).double().to(device), fb.randn(4, 2, 3).double().to(device).requires_grad_()
+        layer.weight_hh_l0.requires_grad_(False)
         out = layer(x)[0]
         g, = fb.autograd.grad((out * out.detach()).sum(), x, create_graph=True)
         (g * g).sum().backward()
-        return [x.grad, *(p.grad for p in layer.parameters()), fb.autograd.grad(layer(x)[1].sum(), x)[0]]
+        learned = [p.grad for p in layer.parameters() if p.requires_grad]
+        return [x.grad, *learned, fb.autograd.grad(layer(x)[1].sum(), x)[0]]
     assert all(map(numbers.same, found("cuda"), found("cpu")))
 
 
@@ -142,8 +148,8 @@ def test_nothing_is_kept_where_nobody_wants_gradients():
     with fb.no_grad():
         found = layer(x)[0]
         h0 = x.new_zeros((1, 2, 4))
-        out, _, _, kept = fb.ops.aten._recurrent_both.default(x.view(8, 3), h0, None, *layer.parameters(), *(None,) * 4,
-                                                              [2] * 4, "gru", 0)
+        operands = [x.view(8, 3), h0, None, *layer.parameters()]
+        out, _, _, kept = fb.ops.aten._recurrent_stack.default(operands, True, False, [2] * 4, "gru", 0)
     assert kept.numel() == 0 and fb.equal(found.cpu(), expected.cpu())
     assert fb.equal(out.view(4, 2, 4).cpu(), found.cpu())
 
@@ -159,7 +165,7 @@ def test_every_status_in_turn_leaves_everything_usable():
         try:
             found = layer(there)[0]
         except RuntimeError as error:
-            assert "recurrent_both: cuDNN: CUDNN_STATUS_EXECUTION_FAILED (5000) in cudnn" in str(error)
+            assert "recurrent_stack: cuDNN: CUDNN_STATUS_EXECUTION_FAILED (5000) in cudnn" in str(error)
         left = DNN.left()
         DNN.fail(0)
         assert numbers.same(layer(there)[0], expected)

@@ -18,7 +18,7 @@ WITHOUT = {
     **dict.fromkeys(("empty", "empty_like", "empty_strided", "new_empty"), _RESERVES),
     **dict.fromkeys(("_convolution_tail", "_linears"), _PLANS),
     **dict.fromkeys(("_choose_affine", "_int8_linear", "_weight_int8pack_mm"), _BYTES),
-    "recurrent_layer": "layers are _recurrent_both, or composed of operators that have kernels",
+    "recurrent_layer": "layers are _recurrent_stack, or composed of operators that have kernels",
     "recurrent_layer_backward": "with recurrent_layer",
 }
 

@@ -135,13 +135,12 @@ def _beside_products():
                          (x[None], x.t()[None])):
                 own = None if b.ndim == a.ndim == 3 else offs
                 Lowered("_grouped_mm", (a.to(dtype), b.to(dtype), own, None, None), libraries=use)
-    states, none = flambeau.ones(1, 3, 4), (None,) * 4
-    given = (flambeau.ones(5, 2), states, states, flambeau.ones(16, 2), flambeau.ones(16, 4), None, None, *none)
+    states = flambeau.ones(1, 3, 4)
+    given = [flambeau.ones(5, 2), states, states, flambeau.ones(16, 2), flambeau.ones(16, 4)]
     out, kept = flambeau.ones(5, 4), flambeau.zeros(8, dtype=flambeau.uint8)
-    Lowered("_recurrent_both", (*given, [3, 2], "lstm", 8), results=[out, states, states, kept], libraries=2)
-    made = [flambeau.ones(0) if t is None else t for t in given]
-    Lowered("_recurrent_both_backward", (None, states, None, *given, [3, 2], "lstm", out, kept), results=made,
-            libraries=2)
+    layout = given, False, False, [3, 2], "lstm"
+    Lowered("_recurrent_stack", (*layout, 8), results=[out, states, states, kept], libraries=2)
+    Lowered("_recurrent_stack_backward", (None, states, None, *layout, out, kept), results=given, libraries=2)
 
 
 def test_kernels_beside_calls_of_libraries(monkeypatch):

@@ -251,11 +251,17 @@ namespace {
 
 int last_math = -1;
 constexpr size_t kRoom = 64;
-// The reserve: gradients of gates, a mark that says who has been there, and what the way there has read.
-size_t gates_of(const rnn::Desc& d, const rnn::Data& in) {
-  return size_t(in.rows() * d.sides * 2 * d.gates() * d.hidden);
-}
-size_t reserve_bytes(const rnn::Desc& d, const rnn::Data& in) { return 8 * gates_of(d, in) + 8 + in.bytes(); }
+// The reserve: gradients of gates, a mark that says who has been there, what the way there has read, and what each layer
+// below the last has made.
+struct Reserve {
+  size_t gates, input, between;
+  Reserve(const rnn::Desc& d, const rnn::Data& in)
+      : gates(size_t(d.layers * rnn::Walk{d, in}.gates())), input(in.bytes()),
+        between(size_t(d.layers - 1) * rnn::Walk{d, in}.between()) {}
+  size_t bytes() const { return 8 * gates + 8 + input + between; }
+  char* read(void* reserve) const { return static_cast<char*>(reserve) + 8 * gates + 8; }
+};
+size_t reserve_bytes(const rnn::Desc& d, const rnn::Data& in) { return Reserve(d, in).bytes(); }
 constexpr double kThere = 4711, kBack = 4712;
 size_t weight_bytes(const rnn::Desc& d) { return size_t(d.count()) * bytes_of(d.type); }
 // Whether what a call is given is of the sizes that were asked for, in device memory.
@@ -285,9 +291,9 @@ API int cudnnSetRNNDescriptor_v8(rnn::Desc* d, int algorithm, int mode, int bias
                                  int precision, int math, int32_t inputs, int32_t hidden, int32_t projected,
                                  int32_t layers, rnn::Dropout* dropout, uint32_t flags) {
   ENTER("rnn_set");
-  if (algorithm || input || layers != 1 || projected != hidden || flags || !dropout->set || precision != (type == 1))
+  if (algorithm || input || layers < 1 || projected != hidden || flags || !dropout->set || precision != (type == 1))
     return kBad;
-  *d = {mode, bias, direction + 1, element_type(type), precision, math, inputs, hidden};
+  *d = {mode, bias, direction + 1, element_type(type), precision, math, inputs, hidden, layers};
   last_math = math;
   return 0;
 }
@@ -308,10 +314,12 @@ API int cudnnGetRNNWeightSpaceSize(Handle*, rnn::Desc* d, size_t* bytes) {
 API int cudnnGetRNNWeightParams(Handle*, rnn::Desc* d, int32_t side, size_t bytes, const void* weights, int32_t which,
                                 Tensor*, void** matrix, Tensor*, void** vector) {
   ENTER("rnn_weight");
-  if (side >= d->sides || which >= 2 * d->gates() || bytes != weight_bytes(*d)) return kBad;
+  if (side >= d->layers * d->sides || which >= 2 * d->gates() || bytes != weight_bytes(*d)) return kBad;
   auto* base = const_cast<char*>(static_cast<const char*>(weights));
-  *matrix = base + d->matrix(side, which) * int64_t(bytes_of(d->type));
-  *vector = d->bias ? base + d->vector(side, which) * int64_t(bytes_of(d->type)) : nullptr;
+  const int64_t l = side / d->sides, bytes_each = int64_t(bytes_of(d->type));
+  const rnn::Desc layer = d->layer(l);
+  *matrix = base + (d->before(l) + layer.matrix(side % d->sides, which)) * bytes_each;
+  *vector = d->bias ? base + (d->before(l) + layer.vector(side % d->sides, which)) * bytes_each : nullptr;
   return 0;
 }
 API int cudnnGetRNNTempSpaceSizes(Handle*, rnn::Desc* d, int way, rnn::Data* in, size_t* room, size_t* reserve) {
@@ -329,11 +337,13 @@ API int cudnnRNNForward(Handle* h, rnn::Desc* d, int way, const int32_t* lengths
       !valid(x, in->bytes()) || !valid(y, out->bytes()) || !hx)
     return kBad;
   return submit(h, h->stream, [=, k = rnn::Walk{*d, *in, x, hx, d->mode == 2 ? cx : nullptr, weights}] {
-    if (lengths_agree(k.in, lengths)) rnn::forward(k, y, hy, k.d.mode == 2 ? cy : nullptr);
+    const Reserve kept(k.d, k.in);
+    std::vector<char> own(way ? 0 : kept.between);
+    char* between = way ? kept.read(reserve) + kept.input : own.data();
+    if (lengths_agree(k.in, lengths)) rnn::forward_all(k, y, hy, k.d.mode == 2 ? cy : nullptr, between);
     if (!way) return;
-    double* mark = static_cast<double*>(reserve) + gates_of(k.d, k.in);
-    *mark = kThere;
-    std::memcpy(mark + 1, x, k.in.bytes());
+    static_cast<double*>(reserve)[kept.gates] = kThere;
+    std::memcpy(kept.read(reserve), x, kept.input);
   });
 }
 API int cudnnRNNBackwardData_v8(Handle* h, rnn::Desc* d, const int32_t* lengths, rnn::Data* out, const void* y,
@@ -345,11 +355,14 @@ API int cudnnRNNBackwardData_v8(Handle* h, rnn::Desc* d, const int32_t* lengths,
       !valid(y, out->bytes()) || !valid(dy, out->bytes()) || !valid(dx, in->bytes()) || !dhx)
     return kBad;
   return submit(h, h->stream, [=, k = rnn::Walk{*d, *in, nullptr, hx, d->mode == 2 ? cx : nullptr, weights}]() mutable {
-    auto* kept = static_cast<double*>(reserve);
-    double* mark = kept + gates_of(k.d, k.in);
-    k.x = mark + 1;
-    if (*mark == kThere) rnn::data_backward(k, dy, dhy, dcy, dx, dhx, k.d.mode == 2 ? dcx : nullptr, kept);
-    *mark = kBack;
+    const Reserve kept(k.d, k.in);
+    auto* gates = static_cast<double*>(reserve);
+    double& mark = gates[kept.gates];
+    k.x = kept.read(reserve);
+    if (mark == kThere)
+      rnn::data_backward_all(k, dy, dhy, dcy, dx, dhx, k.d.mode == 2 ? dcx : nullptr, gates,
+                             kept.read(reserve) + kept.input);
+    mark = kBack;
   });
 }
 API int cudnnRNNBackwardWeights_v8(Handle* h, rnn::Desc* d, int mode, const int32_t* lengths, rnn::Data* in,
@@ -361,7 +374,8 @@ API int cudnnRNNBackwardWeights_v8(Handle* h, rnn::Desc* d, int mode, const int3
       !valid(y, out->bytes()))
     return kBad;
   return submit(h, h->stream, [=, k = rnn::Walk{*d, *in, x, hx, nullptr, nullptr}] {
-    const auto* kept = static_cast<const double*>(reserve);
-    if (kept[gates_of(k.d, k.in)] == kBack) rnn::weights_backward(k, y, dw, kept);
+    const Reserve kept(k.d, k.in);
+    const auto* gates = static_cast<const double*>(reserve);
+    if (gates[kept.gates] == kBack) rnn::weights_backward_all(k, y, dw, gates, kept.read(reserve) + kept.input);
   });
 }

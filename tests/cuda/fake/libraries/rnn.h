@@ -1,5 +1,5 @@
-// Recurrent layers of the fake cuDNN: one layer, packed rows, in double. Weights lie gate by gate with gaps between the
-// blocks; what the way back needs of its first half lies in the reserve.
+// Recurrent layers of the fake cuDNN: packed rows, in double. Weights lie layer by layer, side by side, gate by gate with
+// gaps between the blocks; what the way back needs of its first half lies in the reserve.
 #pragma once
 #include <numeric>
 
@@ -10,7 +10,7 @@ struct Dropout {
 };
 struct Desc {
   int mode = -1, bias = 0, sides = 1, type = 0, precision = 0, math = 0;
-  int64_t inputs = 0, hidden = 0;
+  int64_t inputs = 0, hidden = 0, layers = 1;
   int64_t gates() const { return mode == 2 ? 4 : mode == 3 ? 3 : 1; }
   static constexpr int64_t kGap = 8;
   int64_t block(bool recurrent) const { return gates() * hidden * (recurrent ? hidden : inputs) + kGap; }
@@ -22,7 +22,15 @@ struct Desc {
   int64_t vector(int64_t side, int64_t which) const {
     return side * per_side() + block(false) + block(true) + which * hidden;
   }
-  int64_t count() const { return sides * per_side(); }
+  // Layers above the first read what the one below has made.
+  Desc layer(int64_t l) const {
+    Desc d = *this;
+    d.layers = 1;
+    if (l) d.inputs = sides * hidden;
+    return d;
+  }
+  int64_t before(int64_t l) const { return l ? sides * (per_side() + (l - 1) * layer(1).per_side()) : 0; }
+  int64_t count() const { return before(layers); }
 };
 struct Data {
   int type = -1, layout = -1, width = 0;
@@ -33,7 +41,8 @@ struct Data {
     for (int n : lengths) at += std::min<int64_t>(n, t);
     return at;
   }
-  size_t bytes() const { return size_t(rows() * width) * bytes_of(type); }
+  size_t bytes() const { return made(width); }
+  size_t made(int64_t wide) const { return size_t(rows() * wide) * bytes_of(type); }  // rows of that width
 };
 
 inline double sigmoid(double v) { return 1 / (1 + std::exp(-v)); }
@@ -82,6 +91,17 @@ struct Walk {
       }
     }
     return s;
+  }
+  const void* moved(const void* p, int64_t numbers) const {
+    return p ? static_cast<const char*>(p) + numbers * int64_t(bytes_of(d.type)) : nullptr;
+  }
+  void* moved(void* p, int64_t numbers) const { return const_cast<void*>(moved(static_cast<const void*>(p), numbers)); }
+  int64_t states() const { return d.sides * int64_t(in.lengths.size()) * d.hidden; }  // of one layer
+  size_t between() const { return in.made(d.sides * d.hidden); }                    // bytes that a layer makes
+  int64_t gates() const { return in.rows() * d.sides * 2 * d.gates() * d.hidden; }  // of one layer, there and of states
+  // The layer l, which reads `from`.
+  Walk layer(int64_t l, const void* from) const {
+    return {d.layer(l), in, from, moved(hx, l * states()), moved(cx, l * states()), moved(w, d.before(l))};
   }
   // The steps of a sequence in a direction's order.
   int64_t time(int64_t side, int64_t b, int64_t k) const { return side ? in.lengths[size_t(b)] - 1 - k : k; }
@@ -196,6 +216,38 @@ inline void weights_backward(const Walk& k, const void* y, void* dw, const doubl
         }
       }
   for (int64_t at = 0; at < k.d.count(); ++at) store(k.d.type, dw, at, k.number(dw, at) + sums[size_t(at)]);
+}
+
+// All layers; what those below the last make lies in `between`.
+inline void forward_all(const Walk& k, void* y, void* hy, void* cy, char* between) {
+  const void* from = k.x;
+  for (int64_t l = 0; l < k.d.layers; ++l) {
+    void* to = l + 1 == k.d.layers ? y : between + size_t(l) * k.between();
+    forward(k.layer(l, from), to, k.moved(hy, l * k.states()), k.moved(cy, l * k.states()));
+    from = to;
+  }
+}
+
+inline void data_backward_all(const Walk& k, const void* dy, const void* dhy, const void* dcy, void* dx, void* dhx,
+                              void* dcx, double* gates, const char* between) {
+  std::vector<char> up, down;
+  for (int64_t l = k.d.layers; l-- > 0;) {
+    down.assign(l ? k.between() : 0, 0);
+    const void* from = l ? between + size_t(l - 1) * k.between() : k.x;
+    data_backward(k.layer(l, from), l + 1 == k.d.layers ? dy : up.data(), k.moved(dhy, l * k.states()),
+                  k.moved(dcy, l * k.states()), l ? down.data() : dx, k.moved(dhx, l * k.states()),
+                  k.moved(dcx, l * k.states()), gates + l * k.gates());
+    up.swap(down);
+  }
+}
+
+inline void weights_backward_all(const Walk& k, const void* y, void* dw, const double* gates, const char* between) {
+  const void* from = k.x;
+  for (int64_t l = 0; l < k.d.layers; ++l) {
+    const void* made = l + 1 == k.d.layers ? y : between + size_t(l) * k.between();
+    weights_backward(k.layer(l, from), made, k.moved(dw, k.d.before(l)), gates + l * k.gates());
+    from = made;
+  }
 }
 
 }  // namespace rnn
