@@ -111,8 +111,8 @@ class Recurrent final : public LibraryCall {
     check(l_, l_.tensor_set(state_.get(), type, 3, sizes, strides), c.op, "cudnnSetTensorNdDescriptor");
   }
 
-  // The library counts a layer's directions one after the other. Each operand's rows are gate after gate; neighbours that
-  // the library keeps side by side are copied at once.
+  // The library counts a layer's directions one after the other. Each operand's rows are gate after gate; neighbours
+  // that the library keeps side by side are copied at once.
   void find_weights(const Constants& c) {
     check(l_, l_.rnn_weight_size(handle_, rnn_.get(), &weights_size_), c.op, "cudnnGetRNNWeightSpaceSize");
     const Own<TensorDesc> matrix(l_, l_.tensor_create, l_.tensor_destroy, c.op);
