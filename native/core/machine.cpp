@@ -1,7 +1,12 @@
 #include "machine.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__)
 #include <cstdint>
 #endif
@@ -20,6 +25,24 @@ bool is_intel() {
   static const bool intel = __builtin_cpu_is("intel");
   return intel;
 }
+bool multiplies_vectors_of_bfloat16() {
+  static const bool offered = cpu_level() == kAvx512 && __builtin_cpu_supports("avx512bf16");
+  return offered;
+}
+bool multiplies_matrices_of_bfloat16() {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  static const bool granted = [] {
+    constexpr unsigned kOfBfloat16 = 1u << 22, kRegisters = 1u << 24;  // in edx of leaf 7
+    constexpr long kAsk = 0x1023, kRegisterData = 18;                 // ARCH_REQ_XCOMP_PERM
+    unsigned a, b, c, d;
+    const bool there = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kOfBfloat16) && (d & kRegisters);
+    return there && multiplies_vectors_of_bfloat16() && syscall(SYS_arch_prctl, kAsk, kRegisterData) == 0;
+  }();
+  return granted;
+#else
+  return false;
+#endif
+}
 void flush_denormals_here(bool on) {
   unsigned both = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
   _mm_setcsr(on ? _mm_getcsr() | both : _mm_getcsr() & ~both);
@@ -28,6 +51,8 @@ void relax() { _mm_pause(); }
 #elif defined(__aarch64__)
 int cpu_level() { return kBaseline; }
 bool is_intel() { return false; }
+bool multiplies_vectors_of_bfloat16() { return false; }
+bool multiplies_matrices_of_bfloat16() { return false; }
 void flush_denormals_here(bool on) {
   constexpr uint64_t kFlush = uint64_t(1) << 24;  // FZ of the control register
   uint64_t control;
@@ -39,6 +64,8 @@ void relax() { __asm__ volatile("yield"); }
 #else
 int cpu_level() { return kBaseline; }
 bool is_intel() { return false; }
+bool multiplies_vectors_of_bfloat16() { return false; }
+bool multiplies_matrices_of_bfloat16() { return false; }
 void flush_denormals_here(bool) {}
 void relax() {}
 #endif

@@ -11,6 +11,10 @@ const Loops& best_loops(const Loops* const (&table)[2]) {
   return table[cpu_level()] ? *table[cpu_level()] : *table[0];
 }
 bool is_intel();
+// Instructions for sums of products of bfloat16: by vectors, and by matrices in registers of their own, which the
+// system grants a process that asks.
+bool multiplies_vectors_of_bfloat16();
+bool multiplies_matrices_of_bfloat16();
 // Whether many lines of memory may be asked for at once, ahead of their use. Intel's processors hold few such requests
 // and wait with the next ones: products of a batch took a quarter longer.
 inline bool fetches_in_bursts() { return !is_intel(); }

@@ -18,6 +18,9 @@ const AttentionKernels* attention_kernels[2];
 
 namespace {
 
+using namespace attention;
+using Floats = Matrices<float>;
+
 // One block of scores: 64 KiB, or of wide heads, whose keys and values are to be packed less often, 256 KiB. The blocks
 // depend on sizes alone.
 constexpr int64_t kQueries = 64, kKeys = 256, kTall = 256, kWide = 512;
@@ -27,87 +30,27 @@ const AttentionKernels& row_kernels() {
   return chosen;
 }
 
-// Matrices of a batch: where each lies and its strides.
-struct Matrices {
-  const float* data;
-  int64_t rs, cs;
-  std::vector<int64_t> sizes, steps;
-  explicit Matrices(const Tensor& t)
-      : data(t.ptr<float>()), rs(t.strides[t.ndim - 2]), cs(t.strides[t.ndim - 1]),
-        sizes(t.sizes, t.sizes + t.ndim - 2),
-        steps(t.strides, t.strides + t.ndim - 2) {}
-  const float* at(int64_t index) const {
-    int64_t offset = 0;
-    for (size_t d = sizes.size(); d-- > 0; index /= sizes[d]) offset += index % sizes[d] * steps[d];
-    return data + offset;
-  }
-};
-
-struct Sizes {
-  int64_t batch, queries, keys, width, values;
-  int64_t tall() const { return width + values > kWide ? kTall : kQueries; }  // queries of a block
-};
+// Queries of a block.
+int64_t tall_of(const Sizes& s) { return s.width + s.values > kWide ? kTall : kQueries; }
 Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
   return {count(q.shape().first(q.ndim - 2)), q.size(q.ndim - 2), k.size(k.ndim - 2), q.size(q.ndim - 1),
       v.size(v.ndim - 1)};
 }
 
-// What is added to the scores, or which of them count: of the scores' shape, repeated where a size is 1.
-struct Mask {
-  const char* data = nullptr;
-  bool boolean = false;
-  int64_t rs = 0, cs = 0;
-  std::vector<int64_t> sizes, steps;
-  Mask() = default;
-  Mask(const Tensor& t, const Tensor& q)
-      : data(t.data), boolean(t.dtype == DType::Bool), sizes(q.sizes, q.sizes + q.ndim - 2) {
-    auto stride = [&](int from_end) {
-      const int d = t.ndim - from_end;
-      return d < 0 || t.size(d) == 1 ? int64_t(0) : t.strides[d];
-    };
-    rs = stride(2), cs = stride(1);
-    for (int d = q.ndim; d > 2; --d) steps.push_back(stride(d));
-  }
-  int64_t offset(int64_t index) const {
-    int64_t at = 0;
-    for (size_t d = sizes.size(); d-- > 0; index /= sizes[d]) at += index % sizes[d] * steps[d];
-    return at;
-  }
-  // row[j] += mask, or -infinity where it must not be seen
-  void apply(float* row, int64_t n, int64_t batch_offset, int64_t i, int64_t j0) const {
-    const int64_t at = batch_offset + i * rs + j0 * cs;
-    if (boolean) {
-      const char* m = data + at;
-      for (int64_t j = 0; j < n; ++j) row[j] = m[j * cs] ? row[j] : -std::numeric_limits<float>::infinity();
-    } else if (cs == 1) {
-      const float* m = reinterpret_cast<const float*>(data) + at;
-      for (int64_t j = 0; j < n; ++j) row[j] += m[j];
-    } else {
-      const float* m = reinterpret_cast<const float*>(data) + at;
-      for (int64_t j = 0; j < n; ++j) row[j] += m[j * cs];
-    }
-  }
-};
-
 // scores[rows, cols] of a block
-void block_scores(const Sizes& s, const float* q, const Matrices& qm, const float* k, const Matrices& km, float scale,
+void block_scores(const Sizes& s, const float* q, const Floats& qm, const float* k, const Floats& km, float scale,
                   int64_t i0, int64_t rows, int64_t j0, int64_t cols, float* to, bool threads) {
   gemm<float>(rows, cols, s.width, q + i0 * qm.rs, qm.rs, qm.cs, k + j0 * km.rs, km.cs, km.rs, to, cols, {scale},
               threads);
 }
-// How many keys of a block a query sees; what lies in a row behind them is to be zeros.
-int64_t keys_seen(bool causal, int64_t query, int64_t first_key, int64_t cols) {
-  return causal ? std::clamp<int64_t>(query + 1 - first_key, 0, cols) : cols;
-}
-
 constexpr int64_t kRowGrain = 32;  // rows of scores that are worth a thread
 constexpr int64_t kPieces = 8;     // of wide heads: fewer would leave threads without work
 
 // long because: one pass over a block of keys: scores, their exponentials and the sum live in the same scratch memory
-void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matrices& vm, const Mask& mask, bool causal,
+void forward(const Sizes& s, const Floats& qm, const Floats& km, const Floats& vm, const Mask& mask, bool causal,
              float scale, float* out, float* lse) {
   const auto& kernels = row_kernels();
-  const int64_t tall = s.tall(), blocks = (s.queries + tall - 1) / tall, pieces = s.batch * blocks;
+  const int64_t tall = tall_of(s), blocks = (s.queries + tall - 1) / tall, pieces = s.batch * blocks;
   const bool shared = tall > kQueries && pieces < kPieces;  // threads share each block
   const int64_t grain = std::max<int64_t>(1, (1 << 17) / (tall * s.keys * (s.width + s.values) + 1));
   parallel_for(pieces, shared ? pieces : grain, [&](int64_t t, int64_t end) {
@@ -154,11 +97,11 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
 // One matrix of the batch per piece of work: sums over queries and over keys stay in one thread, or in products that
 // threads share.
 // long because: three gradients share every block of scores, which is computed once
-void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matrices& km, const Matrices& vm,
-              const Mask& mask, const Matrices& om, const float* lse, bool causal, float scale, float* gq, float* gk,
+void backward(const Sizes& s, const Floats& gm, const Floats& qm, const Floats& km, const Floats& vm,
+              const Mask& mask, const Floats& om, const float* lse, bool causal, float scale, float* gq, float* gk,
               float* gv) {
   const auto& kernels = row_kernels();
-  const int64_t tall = s.tall();
+  const int64_t tall = tall_of(s);
   const bool shared = tall > kQueries && s.batch < kPieces;
   const int64_t grain = std::max<int64_t>(1, (1 << 16) / (s.queries * s.keys * (s.width + s.values) + 1));
   parallel_for(s.batch, shared ? s.batch : grain, [&](int64_t b, int64_t end) {
@@ -241,6 +184,9 @@ TensorRef mask_tensor(const Call& c, int at) {
 }
 Mask mask_of(const TensorRef& m, const Tensor& q) { return m ? Mask(*m, q) : Mask(); }
 
+TensorRef rows_side_by_side(Tensor& t) {
+  return t.strides[t.ndim - 1] == 1 || t.size(t.ndim - 1) == 1 ? TensorRef::borrow(&t) : contiguous(t);
+}
 int64_t work_of(const Sizes& s) { return s.batch * s.queries * s.keys * (s.width + s.values) / 16; }
 
 // A result that lies as `like` does where, on a GPU, heads lie inside of rows: joining them again is no copy then.
@@ -269,14 +215,22 @@ void infer_attention(Call& c) {
 void cpu_attention(Call& c) {
   Tensor &out = c.out(0), &lse = c.out(1);
   if (lse.numel == 0) return;
+  TensorRef m = mask_tensor(c, 3), wide;
+  if (const Sizes s = sizes_of(c.tensor(0), c.tensor(1), c.tensor(2)); takes_halves(c.tensor(0), s)) {
+    const TensorRef q = rows_side_by_side(c.tensor(0)), k = rows_side_by_side(c.tensor(1)),
+                    v = rows_side_by_side(c.tensor(2));
+    LockRelease lock(work_of(s));
+    return forward_halves(s, {q.get(), k.get(), v.get(), m.get(), c.boolean(4), float(c.real(5))},
+                          out.ptr<uint16_t>(), lse.ptr<float>());
+  }
   TensorRef q = to_dtype(c.tensor(0), DType::Float32), k = to_dtype(c.tensor(1), DType::Float32),
-      v = to_dtype(c.tensor(2), DType::Float32), m = mask_tensor(c, 3), wide;
+      v = to_dtype(c.tensor(2), DType::Float32);
   Tensor* to = &out;
   if (out.dtype != DType::Float32) wide = empty(out.shape(), DType::Float32, out.device), to = wide.get();
   {
     Sizes s = sizes_of(*q, *k, *v);
     LockRelease lock(work_of(s));
-    forward(s, Matrices(*q), Matrices(*k), Matrices(*v), mask_of(m, *q), c.boolean(4), float(c.real(5)),
+    forward(s, Floats(*q), Floats(*k), Floats(*v), mask_of(m, *q), c.boolean(4), float(c.real(5)),
             to->ptr<float>(), lse.ptr<float>());
   }
   if (wide) copy_into(out, *wide);
@@ -298,6 +252,13 @@ void infer_backward(Call& c) {
 void cpu_backward(Call& c) {
   TensorRef in[5], lse = contiguous(*to_dtype(c.tensor(6), DType::Float32)), wide[3];
   TensorRef m = mask_tensor(c, 4);
+  if (const Sizes s = sizes_of(c.tensor(1), c.tensor(2), c.tensor(3)); takes_halves(c.tensor(1), s)) {
+    for (int n = 0; n < 5; ++n) in[n] = rows_side_by_side(c.tensor(n < 4 ? n : 5));
+    LockRelease lock(2 * work_of(s));
+    return backward_halves(s, {in[1].get(), in[2].get(), in[3].get(), m.get(), c.boolean(7), float(c.real(8))}, *in[0],
+                           *in[4], lse->ptr<float>(), c.out(0).ptr<uint16_t>(), c.out(1).ptr<uint16_t>(),
+                           c.out(2).ptr<uint16_t>());
+  }
   for (int n = 0; n < 5; ++n) in[n] = to_dtype(c.tensor(n < 4 ? n : 5), DType::Float32);
   bool same = c.out(0).dtype == DType::Float32;
   for (int n = 0; n < 3; ++n)
@@ -305,8 +266,8 @@ void cpu_backward(Call& c) {
   {
     Sizes s = sizes_of(*in[1], *in[2], *in[3]);
     LockRelease lock(2 * work_of(s));
-    backward(s, Matrices(*in[0]), Matrices(*in[1]), Matrices(*in[2]), Matrices(*in[3]), mask_of(m, *in[1]),
-             Matrices(*in[4]), lse->ptr<float>(), c.boolean(7), float(c.real(8)), wide[0]->ptr<float>(),
+    backward(s, Floats(*in[0]), Floats(*in[1]), Floats(*in[2]), Floats(*in[3]), mask_of(m, *in[1]),
+             Floats(*in[4]), lse->ptr<float>(), c.boolean(7), float(c.real(8)), wide[0]->ptr<float>(),
              wide[1]->ptr<float>(), wide[2]->ptr<float>());
   }
   for (int n = 0; n < 3 && !same; ++n) copy_into(c.out(n), *wide[n]);

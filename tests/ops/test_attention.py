@@ -27,6 +27,11 @@ def formula(q, k, v, causal, scale):
     return np.einsum("...ls,...se->...le", p / p.sum(-1, keepdims=True), v)
 
 
+def assert_near_halves(found, expected, size):
+    """Processors that multiply bfloat16 do so with rounded probabilities: `size` is what these are multiplied with."""
+    assert (abs(array(found.double()) - expected) <= 2.0**-8 * (size + abs(expected)) + 1e-5).all()
+
+
 SHAPES = [((2, 3, 4), (2, 5, 4), (2, 5, 6)), ((3, 4), (3, 4), (3, 4)), ((1, 2, 130, 8), (1, 2, 300, 8), (1, 2, 300, 8)),
           ((2, 2, 70, 16),) * 3]
 
@@ -43,8 +48,51 @@ def test_fused_and_by_parts(shapes, causal, scale):
     halves = [t.bfloat16() for t in (q, k, v)]
     found = attention(*halves, is_causal=causal, scale=scale)
     assert found.dtype == flambeau.bfloat16
-    expected = formula(*(array(t.double()) for t in halves), causal, scale)
-    np.testing.assert_allclose(array(found.double()), expected, rtol=2**-8, atol=1e-5)  # rounded once, at the end
+    given = [array(t.double()) for t in halves]
+    assert_near_halves(found, formula(*given, causal, scale), formula(*given[:2], abs(given[2]), causal, scale))
+
+
+def by_parts(q, k, v, mask):
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == flambeau.bool else scores + mask
+    return scores.softmax(-1).nan_to_num(0) @ v
+
+
+@pytest.mark.parametrize("kind", ["none", "bool", "float", "turned"])
+@pytest.mark.parametrize("sizes", [(16, 16, 1, 1), (17, 31, 5, 40), (130, 300, 33, 7), (257, 258, 64, 64),
+                                   (40, 520, 300, 20)], ids=str)
+def test_bfloat16_with_masks_and_its_gradients(sizes, kind):
+    """Products of bfloat16 have blocks, panels and padding of their own: every size leaves a rest somewhere."""
+    queries, keys, width, values = sizes
+    flambeau.manual_seed(3)
+    q, k, v, g = (flambeau.randn(3, rows, cols).bfloat16() for rows, cols in
+                  ((queries, width), (keys, width), (keys, values), (queries, values)))
+    if kind == "turned":
+        q, k, v, g = (t.transpose(-1, -2).contiguous().transpose(-1, -2) for t in (q, k, v, g))
+    mask = {"bool": flambeau.rand(3, queries, keys) > 0.3, "float": flambeau.randn(queries, 1)}.get(kind)
+    if kind == "bool":
+        mask[:, 3] = False  # a query that sees nothing
+    found, expected = [], []
+    for dtype, to in ((flambeau.bfloat16, found), (flambeau.float64, expected)):
+        inputs = [t.to(dtype).requires_grad_() for t in (q, k, v)]
+        given = mask if mask is None or mask.dtype == flambeau.bool else mask.to(dtype)
+        out = (attention if dtype == flambeau.bfloat16 else by_parts)(*inputs, given)
+        to += [out, *flambeau.autograd.grad(out, inputs, g.to(dtype))]
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == flambeau.bfloat16
+        assert (a.double() - b).norm() <= 2.0**-7 * b.norm() + 1e-6
+
+
+@pytest.mark.parametrize("size", [15, 200])
+def test_bfloat16_keeps_nan_and_infinity(size):
+    q, k, v = (flambeau.ones(size, 32, dtype=flambeau.bfloat16) for _ in range(3))
+    q[1, 0] = math.nan
+    found = attention(q, k, v)
+    assert found[1].isnan().all() and (found[0] == 1).all() and (found[2:] == 1).all()
+    q[1, 0], v[3, 4] = 1, math.inf
+    found = attention(q, k, v)
+    assert found[:, 4].isinf().all() and (found[:, 5] == 1).all()
 
 
 @pytest.mark.parametrize("dtype", [flambeau.float16, flambeau.bfloat16], ids=str)

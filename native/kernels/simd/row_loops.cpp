@@ -15,31 +15,6 @@
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
 
-// e^x for x <= 0 (larger x up to 88 as well): 2^k e^r, |r| <= ln 2 / 2, Taylor to the seventh power. Results below the
-// smallest normal number are 0.
-inline Floats exp(Floats x) {
-  constexpr float magic = 12582912.0f, lowest = -87.33654f;
-  Floats clamped = x < lowest ? Floats{} + lowest : x;
-  Floats shifted = clamped * 1.44269504f + magic;
-  Floats k = shifted - magic;
-  Floats r = (clamped - k * 0.693359375f) + k * 2.12194440e-4f;
-  Floats p = r * (1.0f / 5040) + (1.0f / 720);
-  p = p * r + (1.0f / 120);
-  p = p * r + (1.0f / 24);
-  p = p * r + (1.0f / 6);
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  Ints bits, scale;
-  std::memcpy(&bits, &shifted, kBytes);
-  std::memcpy(&scale, &p, kBytes);
-  scale += (bits - 0x4b400000) << 23;  // the exponent of p, which lies in [0.7, 1.42]
-  Floats result;
-  std::memcpy(&result, &scale, kBytes);
-  result = x < lowest ? Floats{} : result;
-  return x == x ? result : x;
-}
-
 float row_max(const float* x, int64_t n) {
   float top = -std::numeric_limits<float>::infinity();
   int64_t i = 0;

@@ -1,0 +1,203 @@
+// Products of bfloat16: by vectors of pairs (AVX-512 BF16), or by matrices in registers (AMX).
+#include "../half_tiles.h"
+
+#if FLAMBEAU_LEVEL == 1 && defined(__x86_64__)
+#include <immintrin.h>
+
+#include <algorithm>
+
+#pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns inside its own intrinsics
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC push_options
+#pragma GCC target("avx512bf16,amx-tile,amx-bf16")
+
+namespace flambeau::FLAMBEAU_SIMD {
+namespace {
+
+constexpr int64_t kPanel = 16;  // columns
+
+// --- products by vectors --------------------------------------------------------------------------------------------
+
+constexpr int kRows = 8;  // of a tile, whose 16 sums stay in registers
+
+template <int panels>
+void vector_tile(int64_t k, const uint16_t* a, int64_t ars, const uint16_t* b, int64_t panel, float* c, int64_t crs,
+                 bool adds) {
+  __m512 sums[kRows][panels];
+  for (int r = 0; r < kRows; ++r)
+    for (int p = 0; p < panels; ++p)
+      sums[r][p] = adds ? _mm512_loadu_ps(c + r * crs + p * kPanel) : _mm512_setzero_ps();
+  for (int64_t i = 0; i < k; i += 2) {
+    __m512bh right[panels];
+    for (int p = 0; p < panels; ++p) right[p] = __m512bh(_mm512_loadu_si512(b + p * panel + i * kPanel));
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      int32_t pair;
+      __builtin_memcpy(&pair, a + r * ars + i, sizeof pair);
+      const auto left = __m512bh(_mm512_set1_epi32(pair));
+      for (int p = 0; p < panels; ++p) sums[r][p] = _mm512_dpbf16_ps(sums[r][p], left, right[p]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int p = 0; p < panels; ++p) _mm512_storeu_ps(c + r * crs + p * kPanel, sums[r][p]);
+}
+
+void multiply_by_vectors(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t ars, const uint16_t* b,
+                         int64_t panel, float* c, int64_t crs, bool adds) {
+  for (int64_t j = 0; j < n; j += 2 * kPanel)
+    for (int64_t i = 0; i < m; i += kRows)
+      vector_tile<2>(k, a + i * ars, ars, b + j / kPanel * panel, panel, c + i * crs + j, crs, adds);
+}
+
+// --- products by matrices: registers of 16 rows of 64 bytes ----------------------------------------------------------
+
+constexpr int kSide = 16, kDepth = 32;  // rows and columns of C; k of one instruction
+struct alignas(64) Shapes {
+  uint8_t palette = 1, first = 0, reserved[14] = {};
+  uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {kSide, kSide, kSide, kSide, kSide, kSide, kSide, kSide};
+};
+const Shapes kShapes;
+
+// C's registers are 0 to 3, A's 4 and 5, B's 6 and 7; `two`: 32 rows, not 16.
+template <bool two>
+void matrix_tile(int64_t k, const uint16_t* a, int64_t ars, const uint16_t* b, int64_t panel, float* c, int64_t crs,
+                 bool adds) {
+  const int64_t cb = crs * 4, ab = ars * 2;
+  if (adds) {
+    _tile_loadd(0, c, cb);
+    _tile_loadd(1, c + kSide, cb);
+    if constexpr (two) {
+      _tile_loadd(2, c + kSide * crs, cb);
+      _tile_loadd(3, c + kSide * crs + kSide, cb);
+    }
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (int64_t i = 0; i < k; i += kDepth) {
+    _tile_loadd(6, b + i * kPanel, 64);
+    _tile_loadd(4, a + i, ab);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, b + panel + i * kPanel, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    if constexpr (two) {
+      _tile_loadd(5, a + kSide * ars + i, ab);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  _tile_stored(0, c, cb);
+  _tile_stored(1, c + kSide, cb);
+  if constexpr (two) {
+    _tile_stored(2, c + kSide * crs, cb);
+    _tile_stored(3, c + kSide * crs + kSide, cb);
+  }
+}
+
+void multiply_by_matrices(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t ars, const uint16_t* b,
+                          int64_t panel, float* c, int64_t crs, bool adds) {
+  _tile_loadconfig(&kShapes);
+  for (int64_t i = 0; i < m; i += 2 * kSide)
+    for (int64_t j = 0; j < n; j += 2 * kPanel) {
+      const bool two = i + kSide < m;
+      (two ? matrix_tile<true> : matrix_tile<false>)(k, a + i * ars, ars, b + j / kPanel * panel, panel,
+                                                     c + i * crs + j, crs, adds);
+    }
+  _tile_release();
+}
+
+// --- packing --------------------------------------------------------------------------------------------------------
+
+__mmask16 first(int64_t n) { return __mmask16(n >= 16 ? 0xffff : n <= 0 ? 0 : (1u << n) - 1); }
+__mmask32 first_halves(int64_t n) { return __mmask32(n >= 32 ? ~0u : n <= 0 ? 0 : (1u << n) - 1); }
+
+// 16 vectors of 16 numbers, turned.
+void turn(__m512i (&v)[16]) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 4) {
+    const __m512i a = _mm512_unpacklo_epi32(v[i], v[i + 1]), b = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+    const __m512i c = _mm512_unpacklo_epi32(v[i + 2], v[i + 3]), d = _mm512_unpackhi_epi32(v[i + 2], v[i + 3]);
+    t[i] = _mm512_unpacklo_epi64(a, c), t[i + 1] = _mm512_unpackhi_epi64(a, c);
+    t[i + 2] = _mm512_unpacklo_epi64(b, d), t[i + 3] = _mm512_unpackhi_epi64(b, d);
+  }
+  // t[4 q + p]: of the rows 4 q to 4 q + 3, columns p, p + 4, p + 8 and p + 12, each in a quarter
+  for (int p = 0; p < 4; ++p) {
+    const __m512i a = _mm512_shuffle_i32x4(t[p], t[4 + p], 0x88), b = _mm512_shuffle_i32x4(t[p], t[4 + p], 0xdd);
+    const __m512i c = _mm512_shuffle_i32x4(t[8 + p], t[12 + p], 0x88);
+    const __m512i d = _mm512_shuffle_i32x4(t[8 + p], t[12 + p], 0xdd);
+    v[p] = _mm512_shuffle_i32x4(a, c, 0x88), v[8 + p] = _mm512_shuffle_i32x4(a, c, 0xdd);
+    v[4 + p] = _mm512_shuffle_i32x4(b, d, 0x88), v[12 + p] = _mm512_shuffle_i32x4(b, d, 0xdd);
+  }
+}
+
+// Two rows of 16 halves, side by side in pairs; the second may be behind the last one.
+__m512i paired(const uint16_t* from, int64_t rs, __mmask16 cols, int64_t rows_left) {
+  const auto upper = [&](int64_t row) {
+    return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(rows_left > row ? cols : 0, from + row * rs));
+  };
+  return _mm512_or_si512(upper(0), _mm512_slli_epi32(upper(1), 16));
+}
+
+void panels(const uint16_t* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t deep, int64_t wide) {
+  for (int64_t i = 0; i < deep; i += 2)
+    for (int64_t j = 0; j < wide; j += kPanel)
+      _mm512_storeu_si512(to + j * deep + i * kPanel, paired(from + i * rs + j, rs, first(cols - j), rows - i));
+}
+
+void turned_panels(const uint16_t* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t deep,
+                   int64_t wide) {
+  for (int64_t i = 0; i < wide; i += kPanel)
+    for (int64_t j = 0; j < deep; j += 2 * kPanel) {
+      __m512i v[16];
+      for (int r = 0; r < 16; ++r)
+        v[r] = _mm512_maskz_loadu_epi16(i + r < rows ? first_halves(cols - j) : 0, from + (i + r) * rs + j);
+      turn(v);
+      for (int r = 0; r < 16; ++r) _mm512_storeu_si512(to + i * deep + (j + 2 * r) * kPanel, v[r]);
+    }
+}
+
+void rows(const uint16_t* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t trs, int64_t tall,
+          int64_t wide) {
+  for (int64_t i = 0; i < tall; ++i)
+    for (int64_t j = 0; j < wide; j += 32)
+      _mm512_storeu_si512(to + i * trs + j,
+                          _mm512_maskz_loadu_epi16(i < rows ? first_halves(cols - j) : 0, from + i * rs + j));
+}
+
+void turned_rows(const uint16_t* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t trs, int64_t tall,
+                 int64_t wide) {
+  for (int64_t i = 0; i < wide; i += 32)
+    for (int64_t j = 0; j < tall; j += 16) {
+      __m512i v[16];
+      for (int r = 0; r < 16; ++r)
+        v[r] = paired(from + (i + 2 * r) * rs + j, rs, first(cols - j), rows - i - 2 * r);
+      turn(v);
+      for (int r = 0; r < 16; ++r) _mm512_storeu_si512(to + (j + r) * trs + i, v[r]);
+    }
+}
+
+void turn_floats(const float* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t trs) {
+  for (int64_t i = 0; i < rows; i += 16)
+    for (int64_t j = 0; j < cols; j += 16) {
+      __m512i v[16];
+      for (int r = 0; r < 16; ++r)
+        v[r] = _mm512_maskz_loadu_epi32(i + r < rows ? first(cols - j) : 0, from + (i + r) * rs + j);
+      turn(v);
+      for (int64_t r = 0; r < std::min<int64_t>(16, cols - j); ++r)
+        _mm256_mask_storeu_epi16(to + (j + r) * trs + i, first(rows - i),
+                                 __m256i(_mm512_cvtneps_pbh(_mm512_castsi512_ps(v[r]))));
+    }
+}
+
+constexpr HalfTiles kVectors{multiply_by_vectors}, kMatrices{multiply_by_matrices};
+constexpr HalfPacking kPacking{panels, turned_panels, rows, turned_rows, turn_floats};
+const bool registered = (half_tiles_by_vectors = &kVectors, half_tiles_by_matrices = &kMatrices,
+                         half_packing = &kPacking, true);
+
+}  // namespace
+}  // namespace flambeau::FLAMBEAU_SIMD
+#pragma GCC pop_options
+#endif
