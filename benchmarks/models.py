@@ -154,9 +154,13 @@ def entries():
         yield f"training {name}, bfloat16, channels last", VISION + setup + LAST + HALVES + STEP, "step()", None, 1.0
     for name, setup in OTHERS:
         yield f"training {name}", "torch.manual_seed(0)\n" + setup + STEP, "step()", None, 1.5
+    for name, setup in (OTHERS[0], OTHERS[4]):
+        setup = "torch.manual_seed(0)\n" + setup + "m = m.bfloat16()\n"
+        yield f"training {name}, bfloat16", setup + STEP, "step()", None, 1.0
     for name, setup in SEEN:
         yield f"inference {name}", VISION + setup + INFER, "infer()", None, 1.2
     for name, setup in SEEN[:2]:
         yield f"inference {name}, channels last", VISION + setup + LAST + INFER, "infer()", None, 1.0
         yield f"inference {name}, bfloat16, channels last", VISION + setup + LAST + HALVES + INFER, "infer()", None, 1.0
+    yield f"inference {SEEN[7][0]}, bfloat16", VISION + SEEN[7][1] + HALVES + INFER, "infer()", None, 1.0
     yield "a token of a GPT", "torch.manual_seed(0)\n" + DECODE, "decode()", None, 2.0

@@ -292,6 +292,9 @@ NETWORKS = _rows(
      "F.embedding(t, w)"),
     ("dropout 1 M", "a = torch.rand(1 << 20)", "F.dropout(a, 0.5)"),
     ("attention 8 x 8 x 128 x 64", "a = torch.rand(8, 8, 128, 64)", "F.scaled_dot_product_attention(a, a, a)"),
+    ("attention 4 x 8 x 256 x 64, bfloat16, forward + backward",
+     "a = torch.randn(4, 8, 256, 64).bfloat16().requires_grad_(); g = torch.randn(4, 8, 256, 64).bfloat16()",
+     "F.scaled_dot_product_attention(a, a, a, is_causal=True).backward(g)"),
 )
 
 RECURRENT = """\
