@@ -4,6 +4,7 @@
 #include <bit>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "half_rows.h"
 #include "onednn.h"
@@ -49,6 +50,7 @@ const char* at(const void* p, int64_t elements, int64_t size) { return static_ca
 
 #ifdef FLAMBEAU_ONEDNN
 struct Halves {  // a product of bfloat16; where `packs`, B is first brought into the order that the product likes best
+  bool slow;     // oneDNN has only its loops of reference for these strides and scales: a thousand times slower
   dnnl::matmul::primitive_desc desc;
   dnnl::matmul run;
   std::optional<dnnl::reorder> packs;
@@ -108,7 +110,8 @@ std::shared_ptr<Halves> halves_product(const HalfBatch& all, int64_t m, int64_t 
     auto desc = bias ? matmul::primitive_desc(e, da, db, row, dc, attr) : matmul::primitive_desc(e, da, db, dc, attr);
     std::optional<reorder> first;
     if (packs && desc.weights_desc() != lies) first = reorder(reorder::primitive_desc(e, lies, e, desc.weights_desc()));
-    return std::make_shared<Halves>(Halves{desc, matmul(desc), first});
+    const bool slow = std::string_view(desc.impl_info_str()).starts_with("ref");
+    return std::make_shared<Halves>(Halves{slow, desc, matmul(desc), first});
   });
 }
 
@@ -122,6 +125,7 @@ bool onednn_bf16(const HalfBatch& all, int64_t m, int64_t n, int64_t k, MatrixVi
       !apart({{b.rs, k}, {b.cs, n}, {all.b, all.b ? all.count : 1}}))
     return false;
   const auto entry = halves_product(all, m, n, k, a, b, crs, alpha, beta, bias != nullptr);
+  if (entry->slow) return false;
   auto held = [&](const memory::desc& d, const void* p) { return memory(d, onednn::engine(), const_cast<void*>(p)); };
   memory weights;
   if (entry->packs) {
@@ -184,11 +188,15 @@ bool batch_of_halves([[maybe_unused]] const HalfBatch& batch, int64_t m, int64_t
 
 void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
                float alpha, float beta, const void* bias, bool threads) {
+  const bool by_matrices = dtype == DType::BFloat16 && gemm_by_matrices_pays(m, n, k, a, b);
+  const auto run_by_matrices = [&] { gemm_by_matrices(m, n, k, a, b, c, crs, alpha, beta, bias, threads); };
+  if (by_matrices && gemm_by_matrices_leads(m, n, k, a)) return run_by_matrices();
 #ifdef FLAMBEAU_ONEDNN
   if (dtype == DType::BFloat16 && threads && !in_parallel() && m * n * k > kParallelWork && m > 1 && n > 1 &&
       onednn_bf16({}, m, n, k, a, b, c, crs, alpha, beta, bias))
     return;
 #endif
+  if (by_matrices) return run_by_matrices();
   if (few_rows(dtype, m, n, k, a, b, c, crs, alpha, beta, bias, threads)) return;
   auto each_row = [&](int64_t rows, int64_t cols, auto&& convert) {
     parallel_for(rows, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1)) : kSerial,

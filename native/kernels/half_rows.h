@@ -31,6 +31,12 @@ void half_columns(DType dtype, int64_t m, int64_t n, int64_t k, const float* a, 
 // C = alpha A B + beta C + bias, all of them halves of `dtype`; the sums are float32.
 void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
                float alpha, float beta, const void* bias, bool threads);
+// The same of bfloat16 by matrix instructions, where the processor has them and the product is large enough (it
+// `pays`); it `leads` where it is faster than oneDNN.
+bool gemm_by_matrices_pays(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b);
+bool gemm_by_matrices_leads(int64_t m, int64_t n, int64_t k, MatrixView a);
+void gemm_by_matrices(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs, float alpha,
+                      float beta, const void* bias, bool threads);
 
 // C = alpha A B + beta C for each of `count` matrices of bfloat16, so many elements apart (A and B: 0 for one that all
 // share). False where these are not multiplied faster together than one by one.

@@ -27,6 +27,8 @@ struct HalfPacking {
                       int64_t tall, int64_t wide);
   // to[j][i] = from[i][j], rounded
   void (*turn_floats)(const float* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t trs);
+  // c = alpha sums + beta c + bias, rounded once; c is not read where beta is 0, and the bias may be null.
+  void (*finish)(const float* sums, uint16_t* c, int64_t n, float alpha, float beta, const uint16_t* bias);
 };
 // Null where the processor has no such instructions, or multiplies float32 as fast.
 const HalfTiles* half_tiles();

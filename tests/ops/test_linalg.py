@@ -225,6 +225,30 @@ def test_few_rows_with_a_matrix_of_halves(m, n, k, dtype):
         assert ((found.double() - right).abs() <= allowed).all()
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(16, 16, 128), (17, 33, 65), (48, 40, 1100), (300, 1100, 70),
+                                           (260, 530, 514), (530, 1030, 1027)])
+def test_products_of_bfloat16_are_rounded_once(m, n, k):
+    """Sizes around the blocks of matrix instructions, operands as they lie and turned, what is added to the product,
+    and as many threads as the machine has, or one."""
+    flambeau.manual_seed(m)
+    a, b, bias, c = (flambeau.randn(*shape).bfloat16() for shape in ((m, k), (k, n), (n,), (m, n)))
+    exact, size = a.double() @ b.double(), a.double().abs() @ b.double().abs()
+    before = flambeau.get_num_threads()
+    for x in (a, a.t().contiguous().t(), flambeau.randn(m, k + 3).bfloat16()[:, 3:].copy_(a)):
+        for y in (b, b.t().contiguous().t()):
+            for found, right in ((x @ y, exact), (flambeau.addmm(bias, x, y), exact + bias.double()),
+                                 (flambeau.addmm(c, x, y, beta=0.5, alpha=-2), 0.5 * c.double() - 2 * exact)):
+                allowed = right.abs() * flambeau.finfo(flambeau.bfloat16).eps * 0.51 + size * 4e-6 + 1e-6
+                assert ((found.double() - right).abs() <= allowed).all()
+            try:
+                flambeau.set_num_threads(1)
+                assert flambeau.equal(x @ y, flambeau.addmm(c, x, y, beta=0))
+                alone = x @ y
+            finally:
+                flambeau.set_num_threads(before)
+            assert flambeau.equal(alone, x @ y)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_batches_of_every_layout(dtype):
     """Matrices of some kilobytes, the next of which are fetched ahead; bfloat16 goes to oneDNN as a whole batch."""

@@ -192,8 +192,22 @@ void turn_floats(const float* from, int64_t rs, int64_t rows, int64_t cols, uint
     }
 }
 
+void finish(const float* sums, uint16_t* c, int64_t n, float alpha, float beta, const uint16_t* bias) {
+  auto wide = [](const uint16_t* p, __mmask16 which) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(which, p)), 16));
+  };
+  for (int64_t j = 0; j < n; j += 16) {
+    const __mmask16 which = first(n - j);
+    __m512 v = _mm512_maskz_loadu_ps(which, sums + j);
+    if (alpha != 1) v = _mm512_mul_ps(v, _mm512_set1_ps(alpha));
+    if (beta != 0) v = _mm512_fmadd_ps(_mm512_set1_ps(beta), wide(c + j, which), v);
+    if (bias) v = _mm512_add_ps(v, wide(bias + j, which));
+    _mm256_mask_storeu_epi16(c + j, which, __m256i(_mm512_cvtneps_pbh(v)));
+  }
+}
+
 constexpr HalfTiles kVectors{multiply_by_vectors}, kMatrices{multiply_by_matrices};
-constexpr HalfPacking kPacking{panels, turned_panels, rows, turned_rows, turn_floats};
+constexpr HalfPacking kPacking{panels, turned_panels, rows, turned_rows, turn_floats, finish};
 const bool registered = (half_tiles_by_vectors = &kVectors, half_tiles_by_matrices = &kMatrices,
                          half_packing = &kPacking, true);
 
