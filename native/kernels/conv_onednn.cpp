@@ -19,6 +19,9 @@ struct Entry {
   reorder in[3], out;  // made only where the layouts differ
   primitive run;
   memory::desc scratchpad;
+  bool slow;
+  template <class Description>
+  void take(const Description& d) { scratchpad = d.scratchpad_desc(), slow = onednn::only_reference(d); }
 };
 
 enum { kSource, kWeights, kResult };
@@ -86,17 +89,17 @@ std::shared_ptr<Entry> made_for(const ConvGeometry& g, memory::data_type type, m
   if (result == kResult) {
     auto d = forward(prop_kind::forward_training, bias);
     made->own[0] = d.src_desc(), made->own[1] = d.weights_desc(), made->own[2] = d.dst_desc();
-    made->scratchpad = d.scratchpad_desc(), made->run = convolution_forward(d);
+    made->take(d), made->run = convolution_forward(d);
   } else if (result == kSource) {
     convolution_backward_data::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation,
         s.pad, s.pad_end, forward(prop_kind::forward_training, false), attr);
     made->own[0] = d.diff_src_desc(), made->own[1] = d.weights_desc(), made->own[2] = d.diff_dst_desc();
-    made->scratchpad = d.scratchpad_desc(), made->run = convolution_backward_data(d);
+    made->take(d), made->run = convolution_backward_data(d);
   } else {
     convolution_backward_weights::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation,
         s.pad, s.pad_end, forward(prop_kind::forward_training, false), attr);
     made->own[0] = d.src_desc(), made->own[1] = d.diff_weights_desc(), made->own[2] = d.diff_dst_desc();
-    made->scratchpad = d.scratchpad_desc(), made->run = convolution_backward_weights(d);
+    made->take(d), made->run = convolution_backward_weights(d);
   }
   for (int k = 0; k < 3; ++k) {
     made->plain[k] = s.plain[k];
@@ -120,10 +123,12 @@ std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, 
   });
 }
 
-void run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const void* bias, void* y,
-         ConvResult which, ChannelsLast last) {
+// False: oneDNN would be slow.
+bool run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const void* bias, void* y, ConvResult which,
+         ChannelsLast last) {
   const int result = which == ConvResult::Output ? kResult : which == ConvResult::Input ? kSource : kWeights;
   std::shared_ptr<Entry> entry = entry_for(g, type, bias, result, last);
+  if (entry->slow) return false;
   engine& e = onednn::engine();
   stream& s = onednn::stream();
   void* data[] = {x, w, y};
@@ -159,6 +164,7 @@ void run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const 
     entry->out.execute(s, own[result], to);
   }
   s.wait();
+  return true;
 }
 
 }  // namespace
@@ -166,8 +172,7 @@ void run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const 
 bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, const void* bias, void* y,
                         ConvResult which, ChannelsLast last) {
   try {
-    run(g, onednn::data_type(dtype), x, w, bias, y, which, last);
-    return true;
+    return run(g, onednn::data_type(dtype), x, w, bias, y, which, last);
   } catch (const dnnl::error&) {
     return false;
   }

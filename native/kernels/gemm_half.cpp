@@ -4,7 +4,6 @@
 #include <bit>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "half_rows.h"
 #include "onednn.h"
@@ -50,7 +49,7 @@ const char* at(const void* p, int64_t elements, int64_t size) { return static_ca
 
 #ifdef FLAMBEAU_ONEDNN
 struct Halves {  // a product of bfloat16; where `packs`, B is first brought into the order that the product likes best
-  bool slow;     // oneDNN has only its loops of reference for these strides and scales: a thousand times slower
+  bool slow;
   dnnl::matmul::primitive_desc desc;
   dnnl::matmul run;
   std::optional<dnnl::reorder> packs;
@@ -110,8 +109,7 @@ std::shared_ptr<Halves> halves_product(const HalfBatch& all, int64_t m, int64_t 
     auto desc = bias ? matmul::primitive_desc(e, da, db, row, dc, attr) : matmul::primitive_desc(e, da, db, dc, attr);
     std::optional<reorder> first;
     if (packs && desc.weights_desc() != lies) first = reorder(reorder::primitive_desc(e, lies, e, desc.weights_desc()));
-    const bool slow = std::string_view(desc.impl_info_str()).starts_with("ref");
-    return std::make_shared<Halves>(Halves{slow, desc, matmul(desc), first});
+    return std::make_shared<Halves>(Halves{onednn::only_reference(desc), desc, matmul(desc), first});
   });
 }
 

@@ -7,6 +7,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <memory>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -27,6 +28,10 @@ inline dnnl::memory::data_type data_type(DType t) {
   using D = dnnl::memory::data_type;
   return t == DType::BFloat16 ? D::bf16 : t == DType::Float16 ? D::f16 : D::f32;
 }
+
+// Whether it has only its loops of reference for this, which are hundreds of times slower than any other.
+template <class Description>
+bool only_reference(const Description& d) { return std::string_view(d.impl_info_str()).starts_with("ref"); }
 
 }  // namespace flambeau::onednn
 #endif
