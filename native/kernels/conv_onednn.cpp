@@ -123,12 +123,8 @@ std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, 
   });
 }
 
-// False: oneDNN would be slow.
-bool run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const void* bias, void* y, ConvResult which,
-         ChannelsLast last) {
-  const int result = which == ConvResult::Output ? kResult : which == ConvResult::Input ? kSource : kWeights;
-  std::shared_ptr<Entry> entry = entry_for(g, type, bias, result, last);
-  if (entry->slow) return false;
+void run(const Entry* entry, memory::data_type type, int64_t channels, void* x, void* w, const void* bias, void* y,
+         int result) {
   engine& e = onednn::engine();
   stream& s = onednn::stream();
   void* data[] = {x, w, y};
@@ -156,7 +152,7 @@ bool run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const 
   std::unordered_map<int, memory> args;
   for (int k = 0; k < 3; ++k) args[roles[result][k]] = own[k];
   if (bias)
-    args[DNNL_ARG_BIAS] = memory(memory::desc(dims{g.oc}, type, memory::format_tag::a), e, const_cast<void*>(bias));
+    args[DNNL_ARG_BIAS] = memory(memory::desc(dims{channels}, type, memory::format_tag::a), e, const_cast<void*>(bias));
   args[DNNL_ARG_SCRATCHPAD] = memory(entry->scratchpad, e, room + offset[3]);
   entry->run.execute(s, args);
   if (entry->own[result] != entry->plain[result]) {
@@ -164,7 +160,6 @@ bool run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const 
     entry->out.execute(s, own[result], to);
   }
   s.wait();
-  return true;
 }
 
 }  // namespace
@@ -172,7 +167,11 @@ bool run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const 
 bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, const void* bias, void* y,
                         ConvResult which, ChannelsLast last) {
   try {
-    return run(g, onednn::data_type(dtype), x, w, bias, y, which, last);
+    const memory::data_type type = onednn::data_type(dtype);
+    const int result = which == ConvResult::Output ? kResult : which == ConvResult::Input ? kSource : kWeights;
+    const std::shared_ptr<Entry> entry = entry_for(g, type, bias, result, last);
+    if (!entry->slow) run(entry.get(), type, g.oc, x, w, bias, y, result);
+    return !entry->slow;
   } catch (const dnnl::error&) {
     return false;
   }

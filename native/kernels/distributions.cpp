@@ -4,6 +4,7 @@
 
 #include "normal.h"
 #include "random.h"
+#include "simd_casts.h"
 
 #define FLAMBEAU_INLINE inline
 
@@ -289,8 +290,15 @@ void infer_dropout(Call& c) {
 template <class T>
 void scale_kept(const T* x, const uint8_t* mask, T* out, int64_t n, double keep) {
   if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-    float scale = float(T(1.0f / float(keep)));
-    for (int64_t k = 0; k < n; ++k) out[k] = T(float(x[k]) * (mask[k] ? scale : 0.0f));
+    const float scale = float(T(1.0f / float(keep)));
+    constexpr int64_t kBlock = 1024;
+    float wide[kBlock];
+    for (int64_t first = 0; first < n; first += kBlock) {
+      const int64_t some = std::min(kBlock, n - first);
+      cast_run(wide, x + first, some);
+      for (int64_t k = 0; k < some; ++k) wide[k] *= mask[first + k] ? scale : 0.0f;
+      cast_run(out + first, wide, some);
+    }
   } else {
     T scale = T(1) / T(keep);
     for (int64_t k = 0; k < n; ++k) out[k] = x[k] * (mask[k] ? scale : T(0));
