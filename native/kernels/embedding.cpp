@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "combine.h"
+#include "gemm.h"
 #include "indices.h"
 #include "options.h"
 #include "steady.h"
@@ -68,6 +69,28 @@ void add_rows(Tensor& to, const Tensor& from, const int64_t* at, int64_t n, int6
     }
   });
 }
+// The same of halves, whose sums are float32 and rounded once: of the rows that anything is added to, and of no others.
+void add_half_rows(Tensor& to, const Tensor& from, const int64_t* at, int64_t n, int64_t padding,
+                   const std::vector<int64_t>& seen) {
+  const int64_t rows = to.sizes[0], width = to.sizes[1];
+  std::vector<int64_t> place(size_t(rows), -1), used, places(static_cast<size_t>(n)), counts;
+  for (int64_t k = 0; k < n; ++k) {
+    int64_t& p = place[size_t(index_within(at + k, rows))];
+    if (p < 0) {
+      p = int64_t(used.size()), used.push_back(&p - place.data());
+      if (!seen.empty()) counts.push_back(seen[size_t(used.back())]);
+    }
+    places[size_t(k)] = p;
+  }
+  const int64_t shape[] = {int64_t(used.size()), width}, count = shape[0];
+  TensorRef sums = empty(shape, DType::Float32), wide = to_dtype(from, DType::Float32);
+  fill(*sums, Scalar(0));
+  add_rows(*sums, *wide, places.data(), n, 0 <= padding && padding < rows ? place[size_t(padding)] : -1, counts);
+  parallel_for(count, 1 + 32768 / (width + 1), [&](int64_t i, int64_t end) {
+    for (; i < end; ++i)
+      float_to_half(to.dtype, sums->ptr<float>() + i * width, to.ptr<uint16_t>() + used[size_t(i)] * width, width);
+  });
+}
 void cpu_embedding_backward(Call& c) {
   Tensor& out = c.out();
   fill(out, Scalar(0));
@@ -75,21 +98,13 @@ void cpu_embedding_backward(Call& c) {
   int64_t rows = out.sizes[0], padding = c.integer(3), n = index->numel;
   const int64_t* at = index->ptr<int64_t>();
   check_indices(c, *index, 0, rows);
-  bool wide = is_half(out.dtype);  // sums of halves are kept in float32
-  TensorRef sums, from = g;
-  if (wide) {
-    sums = empty(out.shape(), DType::Float32);
-    fill(*sums, Scalar(0));
-    from = to_dtype(*g, DType::Float32);
-  }
-  Tensor& to = wide ? *sums : out;
   std::vector<int64_t> seen;
   if (c.boolean(4)) {
     seen.assign(rows, 0);
     for (int64_t k = 0; k < n; ++k) ++seen[index_within(at + k, rows)];
   }
-  add_rows(to, *from, at, n, padding, seen);
-  if (wide) copy_into(out, *sums);
+  if (is_half(out.dtype)) add_half_rows(out, *g, at, n, padding, seen);
+  else add_rows(out, *g, at, n, padding, seen);
 }
 
 // embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type): rows that are used and too long
