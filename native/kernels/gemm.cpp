@@ -32,7 +32,8 @@ const GemmKernels<uint64_t>& gemm_kernels<uint64_t>() {
 
 namespace {
 
-constexpr int64_t kLongRow = 1 << 15;              // elements of B from which a row times B follows the rows of B
+constexpr int64_t kLongRow = 1 << 15;  // elements of B from which a row times B follows the rows of B
+constexpr int64_t kLarge = 1 << 16;    // from which some rows of A follow its rows or columns
 
 // C without a product (k == 0).
 template <class T>
@@ -55,7 +56,12 @@ const T* side_by_side(const T* x, int64_t step, int64_t n) {
   return copy;
 }
 
-// Products with a vector. Returns false when the shape or the strides ask for the general way.
+// Whether so few rows of A meet rows or columns of B as these lie: B is large.
+bool few_vectors(int64_t m, int64_t n, int64_t k) {
+  return m <= kFewVectors && n * k >= (m == 1 ? kLongRow : kLarge);
+}
+
+// Products with a vector, or a few. Returns false when the shape or the strides ask for the general way.
 template <class T>
 bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
                     int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e, bool threads) {
@@ -64,21 +70,23 @@ bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, in
   if (n == 1 && acs == 1 && !e.bias_col) {
     const T* x = side_by_side(b, brs, k);
     parallel_for(m, grain, [&](int64_t i, int64_t end) {
-      kernels.dots(end - i, k, a + i * ars, ars, x, c + i * crs, crs, e.alpha, e.beta,
+      kernels.dots(end - i, k, a + i * ars, ars, 1, x, k, c + i * crs, crs, 1, e.alpha, e.beta,
                    e.bias_row ? e.bias_row + i : nullptr);
     });
     return true;
   }
-  if (m == 1 && !e.bias_row && brs == 1 && bcs != 1) {
-    const T* x = side_by_side(a, acs, k);
-    parallel_for(n, grain, [&](int64_t j, int64_t end) {
-      kernels.dots(end - j, k, b + j * bcs, bcs, x, c + j, 1, e.alpha, e.beta, e.bias_col ? e.bias_col + j : nullptr);
+  if (!e.bias_row && brs == 1 && bcs != 1 && (m == 1 || (acs == 1 && few_vectors(m, n, k)))) {
+    const T* x = m == 1 ? side_by_side(a, acs, k) : a;
+    parallel_for(n, threads ? std::max<int64_t>(8, grain / m) : kSerial, [&](int64_t j, int64_t end) {
+      kernels.dots(end - j, k, b + j * bcs, bcs, m, x, ars, c + j, 1, crs, e.alpha, e.beta,
+                   e.bias_col ? e.bias_col + j : nullptr);
     });
     return true;
   }
-  if (m == 1 && bcs == 1 && !e.bias_row && n * k >= kLongRow) {
-    parallel_for(n, threads ? std::max<int64_t>(256, grain) : kSerial, [&](int64_t j, int64_t end) {
-      kernels.row(end - j, k, a, acs, b + j, brs, c + j, e.alpha, e.beta, e.bias_col ? e.bias_col + j : nullptr);
+  if (bcs == 1 && !e.bias_row && few_vectors(m, n, k)) {
+    parallel_for(n, threads ? std::max<int64_t>(256, grain / m) : kSerial, [&](int64_t j, int64_t end) {
+      kernels.rows(m, end - j, k, a, acs, ars, b + j, brs, c + j, crs, e.alpha, e.beta,
+                   e.bias_col ? e.bias_col + j : nullptr);
     });
     return true;
   }
@@ -109,7 +117,7 @@ void long_sums(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t
   parallel_for(parts, threads ? 1 : kSerial, [&](int64_t p, int64_t end) {
     for (; p < end; ++p)
       blocked<T>(m, n, std::min(each, k - p * each), a + p * each * acs, ars, acs,
-                 Rows<T>{b + p * each * brs, brs, bcs}, sums.data() + p * m * n, n, {});
+                 Rows<T>{b + p * each * brs, brs, bcs, m}, sums.data() + p * m * n, n, {});
   });
   for (int64_t p = 1; p < parts; ++p)
     for (int64_t i = 0; i < m * n; ++i) sums[size_t(i)] += sums[size_t(p * m * n + i)];
@@ -130,11 +138,12 @@ bool gemm_somehow(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int6
     Epilogue<T> t{e.alpha, e.beta, e.bias_row, e.bias_col};
     return gemm<T>(1, m, k, b, k, brs, a, acs, ars, c, m, t, threads), false;
   }
-  if ((m <= 4 || n == 1) && vector_product(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads)) return false;
+  if ((m <= kFewVectors || n == 1) && vector_product(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads))
+    return false;
   if (sums_in_parts(m, n, k))
     return long_sums(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads), false;
   if (is_small<T>(m, n, k, threads)) return in_place(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e), false;
-  const Rows<T> rows{b, brs, bcs};
+  const Rows<T> rows{b, brs, bcs, m};
   if (!threads || m * n * k <= kParallelWork) blocked(m, n, k, a, ars, acs, rows, c, crs, e);
   else blocked_parallel(m, n, k, a, ars, acs, rows, c, crs, e);
   return true;
@@ -159,9 +168,10 @@ template void gemm<uint64_t>(int64_t, int64_t, int64_t, const uint64_t*, int64_t
 static void some_columns(int64_t m, int64_t k, const float* a, const Joined& p, int64_t from, int64_t n) {
   const Epilogue<float> e{1, 0, p.bias ? p.bias + from : nullptr};
   const float* b = p.b + from * k;
-  if (m == 1 && k > 1) gemm_kernels<float>().dots(n, k, b, k, a, p.c + from, 1, 1, 0, e.bias_col);
+  if ((m == 1 && k > 1) || few_vectors(m, p.n, k))
+    gemm_kernels<float>().dots(n, k, b, k, m, a, k, p.c + from, 1, p.n, 1, 0, e.bias_col);
   else if (is_small<float>(m, p.n, k, true)) in_place(m, n, k, a, k, 1, b, 1, k, p.c + from, p.n, e);
-  else blocked(m, n, k, a, k, 1, Rows<float>{b, 1, k}, p.c + from, p.n, e);
+  else blocked(m, n, k, a, k, 1, Rows<float>{b, 1, k, m}, p.c + from, p.n, e);
 }
 
 void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> products) {

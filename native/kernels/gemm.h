@@ -69,6 +69,8 @@ struct Epilogue {
   const Fetch::Rows* ahead = nullptr;  // rows that one tile asks for
 };
 
+constexpr int64_t kFewVectors = 8;  // that a matrix is read for as it lies; more of them repay panels of it
+
 // Matrices of a batch: how many, and how many numbers each lies behind the one before.
 struct Batch {
   int64_t count, a, b, c;
@@ -88,12 +90,13 @@ struct GemmKernels {
   // The product of operands that fit in cache, without packing A; `scratch` holds direct_scratch(n, k) numbers.
   void (*direct)(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
                  int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e, T* scratch);
-  // y[i * ys] = alpha <a[i, :], x> + beta y + bias[i], rows of unit stride
-  void (*dots)(int64_t rows, int64_t k, const T* a, int64_t ars, const T* x, T* y, int64_t ys, T alpha, T beta,
-               const T* bias);
-  // y[n] = alpha x[k] B + beta y + bias: B is read once, several of its rows side by side from left to right
-  void (*row)(int64_t n, int64_t k, const T* x, int64_t xs, const T* b, int64_t brs, T* y, T alpha, T beta,
-              const T* bias);
+  // y[i * ys + j * ms] = alpha <a[i, :], x[j, :]> + beta y + bias[i], rows of unit stride, m <= kFewVectors vectors x
+  void (*dots)(int64_t rows, int64_t k, const T* a, int64_t ars, int64_t m, const T* x, int64_t xs, T* y, int64_t ys,
+               int64_t ms, T alpha, T beta, const T* bias);
+  // y[m, n] = alpha x[m, k] B + beta y + bias, m <= kFewVectors: B is read once, several of its rows side by side from
+  // left to right. Rows of x lie `ms` apart, those of y `ys`.
+  void (*rows)(int64_t m, int64_t n, int64_t k, const T* x, int64_t xs, int64_t ms, const T* b, int64_t brs, T* y,
+               int64_t ys, T alpha, T beta, const T* bias);
   // C = A B of a batch of small matrices, n <= nr, rows of B of unit stride. `last`: its last matrix is the last one
   // of all, so that nothing may be read behind it.
   void (*batch)(const Batch& all, bool last, int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs,

@@ -13,6 +13,8 @@ inline constexpr int64_t kLongSum = 2048, kFewSums = 64 * 64, kMostParts = 16;
 inline constexpr int64_t kInPlaceRows = 96;              // of A that are read where they lie by all columns of a strip
 inline constexpr int64_t kInPlaceColumns = 128;          // of C, for which packing A does not pay
 inline constexpr int64_t kFetchRows = 512;               // of A, up to which the packing of B is worth preparing
+// A few rows of A are over sooner than B is read: then strips are wide and flat, since memory likes long rows.
+inline constexpr int64_t kFewRowsOfA = 48, kFlatK = 96, kFlatN = 1056;
 inline constexpr int64_t kCacheSpan = 64 << 10;          // bytes after which a second cache's places repeat, or more
 inline constexpr int64_t kCacheWays = 8;                 // lines that it keeps in one place, or more
 
@@ -37,10 +39,30 @@ template <class T>
 struct Rows {
   const T* at;
   int64_t rs, cs;
-  Rows from_column(int64_t j) const { return {at + j * cs, rs, cs}; }
+  bool few;  // rows of A in all, not of one thread: how sums are cut must not depend on the number of threads
+  Rows(const T* at, int64_t rs, int64_t cs, int64_t m) : at(at), rs(rs), cs(cs), few(m <= kFewRowsOfA) {}
+  bool in_rows() const { return cs == 1; }
+  bool flat_strips() const { return few && in_rows(); }
+  Rows from_column(int64_t j) const {
+    Rows some = *this;
+    some.at += j * cs;
+    return some;
+  }
   // Rows p … p + k of columns j … j + cols as a panel (GemmKernels::pack).
   void pack(T* panel, int64_t width, int64_t p, int64_t j, int64_t cols, int64_t k) const {
     gemm_kernels<T>().pack(panel, int(width), at + p * rs + j * cs, cs, rs, cols, k);
+  }
+  // All panels of `cols` columns, row by row: whole lines one after the other, as memory likes to be read.
+  void pack_rows(T* panels, int64_t width, int64_t p, int64_t j, int64_t cols, int64_t k) const {
+    for (int64_t i = 0; i < k; ++i) {
+      const T* from = at + (p + i) * rs + j;
+      for (int64_t first = 0; first < cols; first += width) {
+        T* to = panels + first * k + i * width;
+        const int64_t some = std::min(width, cols - first);
+        std::copy_n(from + first, some, to);
+        std::fill(to + some, to + width, T(0));
+      }
+    }
   }
   // What such a panel reads. Weights come from memory, and a packing that waits for them took a twelfth of the time of
   // a few hundred rows.
@@ -63,9 +85,13 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
   const int64_t mr = kernels.mr, nr = kernels.nr;
   const int64_t stays = rows_in_place<T>(ars, acs);
   const bool packs = !stays && (acs != 1 || n > kInPlaceColumns);
-  const int64_t pieces = (k + kBlockK - 1) / kBlockK, kc = (k + pieces - 1) / pieces;
+  // Rows of B are packed for all panels of a strip at once: panel by panel, memory is asked for too many short pieces.
+  const bool few = b.flat_strips();
+  const bool together = few || (b.in_rows() && m <= kFetchRows && !fetches_in_bursts());
+  const int64_t deepest = few ? kFlatK : kBlockK;
+  const int64_t pieces = (k + deepest - 1) / deepest, kc = (k + pieces - 1) / pieces;
   const int64_t mc = std::min(packs ? kBlockM : stays ? stays : mr, (m + mr - 1) / mr * mr);
-  const int64_t nc = std::min(kBlockN / nr * nr, (n + nr - 1) / nr * nr);
+  const int64_t nc = std::min((few ? kFlatN : kBlockN) / nr * nr, (n + nr - 1) / nr * nr);
   T* pa = packs ? scratch<T>(kScratchA, mc * kc) : nullptr;
   T* pb = scratch<T>(kScratchB, nc * kc);
   if (e.fetch) e.fetch->spread(pieces * ((n + nr - 1) / nr) * ((m + mr - 1) / mr));
@@ -95,8 +121,10 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
         if (packs)
           for (int64_t i = 0; i < mi; i += mr)
             kernels.pack(pa + i * kp, int(mr), rows + i * ars, ars, acs, std::min(mr, mi - i), kp);
+        if constexpr (requires { b.pack_rows(pb, nr, p0, j0, nj, kp); })
+          if (i0 == 0 && together) b.pack_rows(pb, nr, p0, j0, nj, kp);
         for (int64_t j = 0; j < nj; j += nr) {
-          if (i0 == 0) pack_panel(j0, p0, j, nj);
+          if (i0 == 0 && !together) pack_panel(j0, p0, j, nj);
           for (int64_t i = 0; i < mi; i += mr) {
             if (bursts) next.some();
             if (e.fetch) e.fetch->some();

@@ -32,6 +32,8 @@ struct TurnedRows {
   const std::complex<R>* at;
   int64_t rs, cs;
   std::complex<R> factor;
+  static bool in_rows() { return false; }
+  static bool flat_strips() { return false; }
   TurnedRows from_column(int64_t j) const { return {at + j / 2 * cs, rs, cs, factor}; }
 
   // `cols` real numbers, an even count, of row p.

@@ -186,7 +186,7 @@ bool batch_of_halves([[maybe_unused]] const HalfBatch& batch, int64_t m, int64_t
 
 void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
                float alpha, float beta, const void* bias, bool threads) {
-  const bool by_matrices = dtype == DType::BFloat16 && gemm_by_matrices_pays(m, n, k, a, b);
+  const bool by_matrices = dtype == DType::BFloat16 && alpha != 0 && gemm_by_matrices_pays(m, n, k, a, b);
   const auto run_by_matrices = [&] { gemm_by_matrices(m, n, k, a, b, c, crs, alpha, beta, bias, threads); };
   if (by_matrices && gemm_by_matrices_leads(m, n, k, a)) return run_by_matrices();
 #ifdef FLAMBEAU_ONEDNN

@@ -225,6 +225,31 @@ def test_few_rows_with_a_matrix_of_halves(m, n, k, dtype):
         assert ((found.double() - right).abs() <= allowed).all()
 
 
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64, flambeau.int64])
+@pytest.mark.parametrize(("n", "k"), [(129, 601), (1100, 97), (530, 400)])
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 6, 7, 8, 9, 30, 48, 49])
+def test_few_rows_with_a_large_matrix(m, n, k, dtype):
+    """Up to eight rows read it as it lies, up to 48 in flat strips; in each layout, on any number of threads."""
+    flambeau.manual_seed(m)
+    a, b, bias, c = (flambeau.randint(-4, 5, shape).to(dtype) for shape in ((m, k), (k, n), (n,), (m, n)))
+    exact = a.double() @ b.double()  # of small whole numbers: every order of sums gives the same
+    before = flambeau.get_num_threads()
+    for x in (a, a.t().contiguous().t(), a.new_zeros((m, k + 3))[:, 3:].copy_(a)):
+        for y in (b, b.t().contiguous().t(), b.new_zeros((k, n + 5))[:, 5:].copy_(b)):
+            assert flambeau.equal((x @ y).double(), exact)
+            assert flambeau.equal(flambeau.addmm(c, x, y, beta=3, alpha=-2).double(), 3 * c.double() - 2 * exact)
+            assert flambeau.equal(flambeau.addmm(bias, x, y).double(), exact + bias.double())
+    if dtype.is_floating_point:
+        x, y, found = flambeau.randn(m, k, dtype=dtype), flambeau.randn(k, n, dtype=dtype), []
+        try:
+            for threads in (1, 2, 3):
+                flambeau.set_num_threads(threads)
+                found.append((x @ y, x @ y.t().contiguous().t()))
+        finally:
+            flambeau.set_num_threads(before)
+        assert all(flambeau.equal(*pair) for other in found[1:] for pair in zip(found[0], other, strict=True))
+
+
 @pytest.mark.parametrize(("m", "n", "k"), [(16, 16, 128), (17, 33, 65), (48, 40, 1100), (300, 1100, 70),
                                            (260, 530, 514), (530, 1030, 1027)])
 def test_products_of_bfloat16_are_rounded_once(m, n, k):

@@ -113,6 +113,7 @@ def test_batches_of_scaled_products_of_bfloat16(threads):
     assert flambeau.baddbmm(c, a, b, beta=0).isfinite().all()
     a.fill_(math.nan)
     assert flambeau.addmm(c[0].nan_to_num(0.5), a[0], b[0], alpha=0).isfinite().all()
+    assert flambeau.addmm(c[0].nan_to_num(0.5), a[0].t().contiguous().t(), b[0], alpha=0).isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint8"])

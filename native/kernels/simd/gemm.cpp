@@ -2,7 +2,9 @@
 //
 // One register tile (kernel<>) serves packed panels and small operands read in place. Its sums fill the registers but
 // for one row of B and a number of A: 6 x 2 vectors of the 16 that AVX2 has, 8 x 3 of the 32 of AVX-512.
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "../gemm.h"
 #include "lanes.h"
@@ -280,89 +282,137 @@ void pack(typename X::T* panel, int width, const typename X::T* src, int64_t rs,
   }
 }
 
-// Four rows share each load of x.
-template <class X, int R>
-void dot_rows(int64_t k, const typename X::T* a, int64_t ars, const typename X::T* x, typename X::T* sums) {
+// R rows with M vectors: what is loaded of either serves all of the other.
+template <class X, int R, int M>
+void dot_rows(int64_t k, const typename X::T* a, int64_t ars, const typename X::T* x, int64_t xs,
+              typename X::T (&sums)[M][R]) {
   constexpr int W = X::width;
-  typename X::V acc[R];
+  typename X::V acc[M][R];
+  for (int i = 0; i < M; ++i)
+    for (int r = 0; r < R; ++r) acc[i][r] = X::zero();
+  auto add = [&](auto&& load) __attribute__((always_inline)) {
+    typename X::V rows[R];
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) acc[r] = X::zero();
-  int64_t p = 0;
-  for (; p + W <= k; p += W) {
-    auto v = X::load(x + p);
+    for (int r = 0; r < R; ++r) rows[r] = load(a + r * ars);
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) acc[r] = X::fma(X::load(a + r * ars + p), v, acc[r]);
-  }
-  if (p < k) {
-    auto m = X::mask(int(k - p));
-    auto v = X::load(x + p, m);
+    for (int i = 0; i < M; ++i) {
+      const auto v = load(x + i * xs);
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) acc[r] = X::fma(X::load(a + r * ars + p, m), v, acc[r]);
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) sums[r] = X::sum(acc[r]);
-}
-
-template <class X>
-void dots(int64_t rows, int64_t k, const typename X::T* a, int64_t ars, const typename X::T* x, typename X::T* y,
-          int64_t ys, typename X::T alpha, typename X::T beta, const typename X::T* bias) {
-  using T = typename X::T;
-  T sums[8];
-  for (int64_t i = 0; i < rows;) {
-    int64_t take = rows - i >= 8 ? 8 : rows - i >= 4 ? 4 : 1;
-    if (take == 8) dot_rows<X, 8>(k, a + i * ars, ars, x, sums);
-    else if (take == 4) dot_rows<X, 4>(k, a + i * ars, ars, x, sums);
-    else dot_rows<X, 1>(k, a + i * ars, ars, x, sums);
-    for (int64_t r = 0; r < take; ++r) {
-      T v = alpha * sums[r];
-      if (beta != 0) v += beta * y[(i + r) * ys];
-      y[(i + r) * ys] = bias ? v + bias[i + r] : v;
+      for (int r = 0; r < R; ++r) acc[i][r] = X::fma(rows[r], v, acc[i][r]);
     }
-    i += take;
+  };
+  int64_t p = 0;
+  for (; p + W <= k; p += W) add([p](const typename X::T* from) { return X::load(from + p); });
+  if (p < k) {
+    const auto rest = X::mask(int(k - p));
+    add([p, rest](const typename X::T* from) { return X::load(from + p, rest); });
   }
+  for (int i = 0; i < M; ++i)
+    for (int r = 0; r < R; ++r) sums[i][r] = X::sum(acc[i][r]);
 }
 
-// sums[n] += x[0] b[0, :] + … of R rows of B.
-template <class X, int R>
-void add_rows(int64_t n, const typename X::T* x, int64_t xs, const typename X::T* b, int64_t brs,
-              typename X::T* sums) {
-  constexpr int W = X::width;
-  typename X::V factor[R];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) factor[r] = X::set(x[r * xs]);
-  int64_t j = 0;
-  for (; j + W <= n; j += W) {
-    auto v = X::load(sums + j);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) v = X::fma(factor[r], X::load(b + r * brs + j), v);
-    X::store(sums + j, v);
-  }
-  if (j == n) return;
-  const auto m = X::mask(int(n - j));
-  auto v = X::load(sums + j, m);
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) v = X::fma(factor[r], X::load(b + r * brs + j, m), v);
-  X::store(sums + j, v, m);
+template <class X, int R, int M>
+void some_dots(int64_t k, const typename X::T* a, int64_t ars, const typename X::T* x, int64_t xs, typename X::T* y,
+               int64_t ys, int64_t ms, typename X::T alpha, typename X::T beta, const typename X::T* bias) {
+  typename X::T sums[M][R];
+  dot_rows<X, R, M>(k, a, ars, x, xs, sums);
+  for (int i = 0; i < M; ++i)
+    for (int r = 0; r < R; ++r) {
+      auto& to = y[i * ms + r * ys];
+      auto v = alpha * sums[i][r];
+      if (beta != 0) v += beta * to;
+      to = bias ? v + bias[r] : v;
+    }
+}
+
+template <class X, int M>
+void all_dots(int64_t rows, int64_t k, const typename X::T* a, int64_t ars, const typename X::T* x, int64_t xs,
+              typename X::T* y, int64_t ys, int64_t ms, typename X::T alpha, typename X::T beta,
+              const typename X::T* bias) {
+  constexpr int R = M == 1 ? 8 : M == 2 ? 4 : M <= 4 || FLAMBEAU_LEVEL == 1 ? 2 : 1;  // sums that registers hold
+  auto run = [&](auto&& some, int64_t i) {
+    some(k, a + i * ars, ars, x, xs, y + i * ys, ys, ms, alpha, beta, bias ? bias + i : nullptr);
+  };
+  int64_t i = 0;
+  for (; i + R <= rows; i += R) run(some_dots<X, R, M>, i);
+  if (R == 8 && i + 4 <= rows) run(some_dots<X, 4, M>, i), i += 4;
+  for (; i < rows; ++i) run(some_dots<X, 1, M>, i);
 }
 
 template <class X>
-void row(int64_t n, int64_t k, const typename X::T* x, int64_t xs, const typename X::T* b, int64_t brs,
-         typename X::T* y, typename X::T alpha, typename X::T beta, const typename X::T* bias) {
+void dots(int64_t rows, int64_t k, const typename X::T* a, int64_t ars, int64_t m, const typename X::T* x, int64_t xs,
+          typename X::T* y, int64_t ys, int64_t ms, typename X::T alpha, typename X::T beta,
+          const typename X::T* bias) {
+  constexpr auto kAll = []<int... M>(std::integer_sequence<int, M...>) {
+    return std::array{all_dots<X, M + 1>...};
+  }(std::make_integer_sequence<int, int(kFewVectors)>());
+  kAll[size_t(m - 1)](rows, k, a, ars, x, xs, y, ys, ms, alpha, beta, bias);
+}
+
+// sums[i, n] += x[i, 0] b[0, :] + … of R rows of B and M vectors.
+template <class X, int R, int M>
+void add_rows(int64_t n, const typename X::T* x, int64_t xs, int64_t ms, const typename X::T* b, int64_t brs,
+              typename X::T* sums, int64_t apart) {
+  constexpr int W = X::width;
+  typename X::V factor[M][R];
+#pragma GCC unroll 8
+  for (int i = 0; i < M; ++i)
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) factor[i][r] = X::set(x[i * ms + r * xs]);
+  auto add = [&](auto&& load, auto&& store, int64_t j) __attribute__((always_inline)) {
+    typename X::V rows[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) rows[r] = load(b + r * brs + j);
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i) {
+      auto v = load(sums + i * apart + j);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) v = X::fma(factor[i][r], rows[r], v);
+      store(sums + i * apart + j, v);
+    }
+  };
+  int64_t j = 0;
+  for (; j + W <= n; j += W)
+    add([](const typename X::T* p) { return X::load(p); },
+        [](typename X::T* p, const typename X::V& v) { X::store(p, v); }, j);
+  if (j == n) return;
+  const auto rest = X::mask(int(n - j));
+  add([rest](const typename X::T* p) { return X::load(p, rest); },
+      [rest](typename X::T* p, const typename X::V& v) { X::store(p, v, rest); }, j);
+}
+
+template <class X, int M>
+void all_rows(int64_t n, int64_t k, const typename X::T* x, int64_t xs, int64_t ms, const typename X::T* b,
+              int64_t brs, typename X::T* y, int64_t ys, typename X::T alpha, typename X::T beta,
+              const typename X::T* bias) {
   using T = typename X::T;
-  constexpr int64_t kColumns = 4096 / sizeof(T), R = 8;  // sums that stay in the first cache beside R rows of B
-  alignas(64) T sums[kColumns];
+  constexpr int64_t kColumns = (M > 4 ? 2048 : 4096) / sizeof(T);  // sums that stay in the first cache beside rows of B
+  constexpr int R = M <= 2 ? 8 : M <= 4 ? 4 : 2;
+  alignas(64) T sums[M * kColumns];
   for (int64_t j = 0; j < n; j += kColumns) {
     const int64_t cols = std::min(kColumns, n - j);
-    std::fill_n(sums, cols, T(0));
+    std::fill_n(sums, M * kColumns, T(0));
     int64_t p = 0;
-    for (; p + R <= k; p += R) add_rows<X, R>(cols, x + p * xs, xs, b + p * brs + j, brs, sums);
-    for (; p < k; ++p) add_rows<X, 1>(cols, x + p * xs, xs, b + p * brs + j, brs, sums);
-    for (int64_t i = 0; i < cols; ++i) {
-      T v = alpha * sums[i];
-      if (beta != 0) v += beta * y[j + i];
-      y[j + i] = bias ? v + bias[j + i] : v;
-    }
+    for (; p + R <= k; p += R) add_rows<X, R, M>(cols, x + p * xs, xs, ms, b + p * brs + j, brs, sums, kColumns);
+    for (; p < k; ++p) add_rows<X, 1, M>(cols, x + p * xs, xs, ms, b + p * brs + j, brs, sums, kColumns);
+    for (int m = 0; m < M; ++m)
+      for (int64_t i = 0; i < cols; ++i) {
+        T& to = y[m * ys + j + i];
+        T v = alpha * sums[m * kColumns + i];
+        if (beta != 0) v += beta * to;
+        to = bias ? v + bias[j + i] : v;
+      }
   }
+}
+
+template <class X>
+void rows(int64_t m, int64_t n, int64_t k, const typename X::T* x, int64_t xs, int64_t ms, const typename X::T* b,
+          int64_t brs, typename X::T* y, int64_t ys, typename X::T alpha, typename X::T beta,
+          const typename X::T* bias) {
+  constexpr auto kAll = []<int... M>(std::integer_sequence<int, M...>) {
+    return std::array{all_rows<X, M + 1>...};
+  }(std::make_integer_sequence<int, int(kFewVectors)>());
+  kAll[size_t(m - 1)](n, k, x, xs, ms, b, brs, y, ys, alpha, beta, bias);
 }
 
 inline bool in_lines(const void* p) { return reinterpret_cast<uintptr_t>(p) % 64 == 0; }
@@ -418,7 +468,7 @@ void batch(const Batch& all, bool last, int64_t m, int64_t n, int64_t k, const t
 
 template <class X>
 constexpr GemmKernels<typename X::T> kKernels{kRows,   kWide * X::width, X::width,  micro<X>,
-                                              tile<X>, pack<X>,          direct<X>, dots<X>, row<X>,
+                                              tile<X>, pack<X>,          direct<X>, dots<X>, rows<X>,
                                               batch<X>};
 
 const bool registered = [] {
