@@ -12,7 +12,8 @@ from flambeau.ops.kinds import FACTS, OPS
 COMMON = """\
 torch.manual_seed(0)
 r = {side}
-values = lambda *size: {values}
+laid = lambda x: x if x.dim() < 2 else {laid}
+values = lambda *size: laid({values})
 x = values(r, r)
 """
 #: what `values` makes, by dtype; floats and complex numbers otherwise
@@ -21,6 +22,14 @@ VALUES = {
     "uint8": "torch.randint(1, 60, size, dtype=torch.uint8)",
     "int32": "torch.randint(1, 60, size, dtype=torch.int32)",
     "int64": "torch.randint(1, 60, size)",
+}
+
+#: how matrices lie in memory: one after the other, turned, as columns of wider ones, or as every second one of these
+LAYOUTS = {
+    "contiguous": "x",
+    "turned": "x.t().contiguous().t()",
+    "cut": "x.new_empty(len(x), x.shape[1] + 3)[:, 3:].copy_(x)",
+    "stepped": "x.new_empty(len(x), 2 * x.shape[1])[:, ::2].copy_(x)",
 }
 
 #: set-up lines by the name they make
@@ -322,10 +331,10 @@ def names_in(statement):
     return [n for n in code.co_names if len(n) == 1]
 
 
-def setup(statement, side, dtype="float32"):
+def setup(statement, side, dtype="float32", layout="contiguous"):
     """The lines that make what the statement names; a name's own needs come before it."""
     values = VALUES.get(dtype, f"torch.rand(size, dtype=torch.{dtype}) * 0.9 + 0.05")
-    lines, known = [COMMON.format(side=side, values=values)], {"x", "r", "F"}
+    lines, known = [COMMON.format(side=side, values=values, laid=LAYOUTS[layout])], {"x", "r", "F"}
     makes = MAKES | MORE
 
     def make(name):

@@ -1,6 +1,7 @@
 """`python -m benchmarks.sweep --torch PYTHON`: every operator at 4, 1 K, 1 M and 16 M elements against PyTorch.
 
-With `--gradients` the backward pass of each instead, with `--dtype` numbers of another type.
+With `--gradients` the backward pass of each instead, with `--dtype` numbers of another type, with `--layout` operands
+that do not lie one after the other.
 
 Prints what misses its aim (tiny: 3x, else 1x), then the slowest ratios; `--markdown FILE` writes that table.
 """
@@ -12,7 +13,7 @@ import re
 import sys
 from collections import Counter
 
-from .forms import gradient, has_gradient, setup, statements
+from .forms import LAYOUTS, gradient, has_gradient, setup, statements
 from .race import Worker, race
 from .rows import Row
 
@@ -29,6 +30,7 @@ def arguments():
     parser.add_argument("--only", metavar="REGEX", default="", help="operators whose name matches")
     parser.add_argument("--sizes", default=",".join(SIDES), help="of: " + ", ".join(SIDES))
     parser.add_argument("--dtype", default="float32", help="of the operands, for example complex64, bfloat16, int64")
+    parser.add_argument("--layout", default="contiguous", choices=LAYOUTS, help="how the operands lie in memory")
     parser.add_argument("--gradients", action="store_true", help="the backward pass of each alone")
     parser.add_argument("--threads", type=int, default=0, help="threads of both libraries (default: their own)")
     parser.add_argument("--budget", type=float, default=0.06, help="seconds per row and library")
@@ -50,11 +52,11 @@ def measure(options):
             if SIDES[size] > largest:
                 continue
             made = (gradient(statement, SIDES[size], dtype) if options.gradients
-                    else (setup(statement, SIDES[size], dtype), statement))
+                    else (setup(statement, SIDES[size], dtype, options.layout), statement))
             row = Row("sweep", name, *made)
             times = race(row, workers, 2, min(0.01, options.budget / 8), options.budget, min)
-            if dtype != "float32" and isinstance(times["torch"], str):
-                continue  # not of this dtype
+            if (dtype, options.layout) != ("float32", "contiguous") and isinstance(times["torch"], str):
+                continue  # not of this dtype, or not so laid out
             found.append((name, size, times["flambeau"], times["torch"]))
             print(*line(found[-1]), flush=True)
     for w in workers:

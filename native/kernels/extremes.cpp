@@ -194,9 +194,12 @@ void infer_max_dim(Call& c) {
 }
 template <bool largest>
 void extreme(Call& c, Tensor* values, Tensor& indices) {
-  Tensor& x = c.tensor(0);
   const uint64_t mask = c.handed<uint64_t>();
-  Tensor &index = indices, &value = values ? *values : indices;
+  Tensor &index = indices, &value = values ? *values : indices, &given = c.tensor(0);
+  // places count as users see the numbers: where these do not lie so, each would be found alone
+  const bool all = given.ndim > 1 && mask == (uint64_t(1) << given.ndim) - 1;
+  const TensorRef own = all && given.strides[given.ndim - 1] != 1 ? contiguous(given) : TensorRef::borrow(&given);
+  const Tensor& x = *own;
   visit_ordered(c, x.dtype, [&]<class T>() {
     LockRelease lock(x.numel);
     run_reduction(Extreme<T, largest>{values ? value.data : nullptr, x.dtype, index.ptr<int64_t>()}, x, mask, true);

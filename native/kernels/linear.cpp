@@ -268,13 +268,24 @@ complex128 complex_dot(const std::complex<R>* a, const std::complex<R>* b, int64
   }
   return {re, im};
 }
+// Numbers [first, first + n) of a vector, side by side.
+template <class T>
+const T* some_of(const Tensor& t, int64_t first, int64_t n, ScratchSlot slot) {
+  const int64_t step = t.numel > 1 ? t.strides[0] : 1;
+  const T* from = t.ptr<T>() + first * step;
+  if (step == 1) return from;
+  T* to = scratch<T>(slot, n);
+  for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
+  return to;
+}
 // Long vectors in parts, whose number does not depend on the threads.
 template <class T, class Sum>
 void dot_parts(const Tensor& a, const Tensor& b, Tensor& out, Sum sum) {
   constexpr int64_t kPart = 1 << 15;
   const int64_t n = a.numel, parts = (n + kPart - 1) / kPart;
   auto part = [&](int64_t k) {
-    return sum(a.ptr<T>() + k * kPart, b.ptr<T>() + k * kPart, std::min(kPart, n - k * kPart));
+    const int64_t first = k * kPart, some = std::min(kPart, n - first);
+    return sum(some_of<T>(a, first, some, kScratchA), some_of<T>(b, first, some, kScratchB), some);
   };
   if (parts <= 1) {
     *out.ptr<T>() = n ? T(part(0)) : T(0);
@@ -298,23 +309,22 @@ void cpu_dot(Call& c) {
   const Tensor &a = c.tensor(0), &b = c.tensor(1);
   Tensor& out = c.out();
   if (is_complex(a.dtype) && a.dtype != DType::Complex32) {
-    TensorRef x = contiguous(a), y = contiguous(b);
-    if (a.dtype == DType::Complex64) return dot_parts<complex64>(*x, *y, out, complex_dot<float>);
-    return dot_parts<complex128>(*x, *y, out, complex_dot<double>);
+    if (a.dtype == DType::Complex64) return dot_parts<complex64>(a, b, out, complex_dot<float>);
+    return dot_parts<complex128>(a, b, out, complex_dot<double>);
   }
   if (is_half(a.dtype)) {
-    TensorRef x = contiguous(*to_dtype(a, DType::Float32)), y = contiguous(*to_dtype(b, DType::Float32));
+    TensorRef x = to_dtype(a, DType::Float32), y = to_dtype(b, DType::Float32);
     TensorRef sum = empty({}, DType::Float32);
     dot_parts<float>(*x, *y, *sum, row_dot<float>);
     return copy_into(out, *sum);
   }
-  if (a.contiguous() && b.contiguous() && category(a.dtype) == Category::Integer)
+  if (category(a.dtype) == Category::Integer)
     return visit_size(a.itemsize(), [&]<class U>() {
       if constexpr (std::is_integral_v<U>) dot_parts<U>(a, b, out, integer_dot<U>);
     });
-  if (a.numel >= 1 << 16 && a.contiguous() && b.contiguous()) {
+  if (a.numel >= 1 << 16 && (a.dtype == DType::Float32 || a.dtype == DType::Float64)) {
     if (a.dtype == DType::Float32) return dot_parts<float>(a, b, out, row_dot<float>);
-    if (a.dtype == DType::Float64) return dot_parts<double>(a, b, out, row_dot<double>);
+    return dot_parts<double>(a, b, out, row_dot<double>);
   }
   run_product(c, a, b, {}, true, true);
 }
