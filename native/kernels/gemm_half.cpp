@@ -172,30 +172,22 @@ bool few_rows(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matrix
   return true;
 }
 
-}  // namespace
-
-bool batch_of_halves([[maybe_unused]] const HalfBatch& batch, int64_t m, int64_t n, int64_t k, MatrixView a,
-                     MatrixView b, void* c, int64_t crs, float alpha, float beta) {
-#ifdef FLAMBEAU_ONEDNN
-  const bool differ = batch.a || batch.b;  // oneDNN does not repeat one product
-  if (differ && !in_parallel() && m > 1 && n > 1 && k > 0)
-    return onednn_bf16(batch, m, n, k, a, b, c, crs, alpha, beta, nullptr);
-#endif
-  return false;
+// A matrix that has a unit stride, which products of halves ask for: itself or a copy.
+MatrixView with_unit_stride(MatrixView v, int64_t rows, int64_t cols, std::unique_ptr<uint16_t[]>& memory) {
+  if (v.rs == 1 || v.cs == 1) return v;
+  memory.reset(new uint16_t[product_area(rows, cols)]);
+  parallel_for(rows, std::max<int64_t>(1, 32768 / cols), [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) {
+      const auto* from = reinterpret_cast<const uint16_t*>(at(v.data, i * v.rs, 2));
+      for (int64_t j = 0; j < cols; ++j) memory[size_t(i * cols + j)] = from[j * v.cs];
+    }
+  });
+  return {memory.get(), cols, 1};
 }
 
-void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
-               float alpha, float beta, const void* bias, bool threads) {
-  const bool by_matrices = dtype == DType::BFloat16 && alpha != 0 && gemm_by_matrices_pays(m, n, k, a, b);
-  const auto run_by_matrices = [&] { gemm_by_matrices(m, n, k, a, b, c, crs, alpha, beta, bias, threads); };
-  if (by_matrices && gemm_by_matrices_leads(m, n, k, a)) return run_by_matrices();
-#ifdef FLAMBEAU_ONEDNN
-  if (dtype == DType::BFloat16 && threads && !in_parallel() && m * n * k > kParallelWork && m > 1 && n > 1 &&
-      onednn_bf16({}, m, n, k, a, b, c, crs, alpha, beta, bias))
-    return;
-#endif
-  if (by_matrices) return run_by_matrices();
-  if (few_rows(dtype, m, n, k, a, b, c, crs, alpha, beta, bias, threads)) return;
+// Both operands widened, and the result rounded.
+void product_in_floats(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
+                       float alpha, float beta, const void* bias, bool threads) {
   auto each_row = [&](int64_t rows, int64_t cols, auto&& convert) {
     parallel_for(rows, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1)) : kSerial,
                  [&](int64_t i, int64_t end) { for (; i < end; ++i) convert(i); });
@@ -223,6 +215,38 @@ void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matri
   each_row(m, n, [&](int64_t i) {
     float_to_half(dtype, fc + i * n, const_cast<char*>(at(c, i * crs, 2)), n);
   });
+}
+
+}  // namespace
+
+bool batch_of_halves([[maybe_unused]] const HalfBatch& batch, int64_t m, int64_t n, int64_t k, MatrixView a,
+                     MatrixView b, void* c, int64_t crs, float alpha, float beta) {
+#ifdef FLAMBEAU_ONEDNN
+  const bool differ = batch.a || batch.b;  // oneDNN does not repeat one product
+  if (differ && !in_parallel() && m > 1 && n > 1 && k > 0)
+    return onednn_bf16(batch, m, n, k, a, b, c, crs, alpha, beta, nullptr);
+#endif
+  return false;
+}
+
+void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
+               float alpha, float beta, const void* bias, bool threads) {
+  std::unique_ptr<uint16_t[]> left, right;
+  if (dtype == DType::BFloat16 && multiplies_bfloat16() && m > 1 && n > 1 && m * n * k > kParallelWork) {
+    a = with_unit_stride(a, m, k, left);
+    b = with_unit_stride(b, k, n, right);
+  }
+  const bool by_matrices = dtype == DType::BFloat16 && alpha != 0 && gemm_by_matrices_pays(m, n, k, a, b);
+  const auto run_by_matrices = [&] { gemm_by_matrices(m, n, k, a, b, c, crs, alpha, beta, bias, threads); };
+  if (by_matrices && gemm_by_matrices_leads(m, n, k, a)) return run_by_matrices();
+#ifdef FLAMBEAU_ONEDNN
+  if (dtype == DType::BFloat16 && threads && !in_parallel() && m * n * k > kParallelWork && m > 1 && n > 1 &&
+      onednn_bf16({}, m, n, k, a, b, c, crs, alpha, beta, bias))
+    return;
+#endif
+  if (by_matrices) return run_by_matrices();
+  if (few_rows(dtype, m, n, k, a, b, c, crs, alpha, beta, bias, threads)) return;
+  product_in_floats(dtype, m, n, k, a, b, c, crs, alpha, beta, bias, threads);
 }
 
 }  // namespace flambeau
