@@ -4,7 +4,6 @@
 // panels of the block. They are read where they lie, but for a turned matrix's and those at the edges.
 #include <algorithm>
 
-#include "../core/machine.h"
 #include "half_rows.h"
 #include "half_tiles.h"
 
@@ -104,7 +103,8 @@ struct Product {
 }  // namespace
 
 bool gemm_by_matrices_pays(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b) {
-  return multiplies_matrices_of_bfloat16() && m >= kFewestRows && n >= kPanel && m * n * k >= kLeastWork &&
+  const HalfTiles* tiles = half_tiles();
+  return tiles && tiles == half_tiles_by_matrices && m >= kFewestRows && n >= kPanel && m * n * k >= kLeastWork &&
          (a.rs == 1 || a.cs == 1) && (b.rs == 1 || b.cs == 1);
 }
 bool gemm_by_matrices_leads(int64_t m, int64_t n, int64_t k, MatrixView a) {

@@ -40,7 +40,7 @@ const bool registered = (attention_kernels[FLAMBEAU_LEVEL] = &kKernels, true);
 
 // --- scores of bfloat16 ---------------------------------------------------------------------------------------------
 
-#if FLAMBEAU_LEVEL == 1 && defined(__x86_64__)
+#if FLAMBEAU_LEVEL == 1 && defined(__x86_64__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC target("avx512bf16")
 

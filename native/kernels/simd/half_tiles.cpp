@@ -1,7 +1,7 @@
 // Products of bfloat16: by vectors of pairs (AVX-512 BF16), or by matrices in registers (AMX).
 #include "../half_tiles.h"
 
-#if FLAMBEAU_LEVEL == 1 && defined(__x86_64__)
+#if FLAMBEAU_LEVEL == 1 && defined(__x86_64__) && !defined(__clang__)  // whose functions take no target by a pragma
 #include <immintrin.h>
 
 #include <algorithm>
