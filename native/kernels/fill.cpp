@@ -26,6 +26,21 @@ void fill(Tensor& dst, const Scalar& value) {
   fill_on_cpu(dst, value);
 }
 
+// Along the innermost dimension, row after row, of which long ones are cut.
+template <class U>
+static void fill_rows(const Strided<1>& s, char* data, U v) {
+  const int64_t n = s.size[0], step = s.stride[0][0], cuts = (n + kGrain - 1) / kGrain, all = s.numel() / n;
+  parallel_for(all * cuts, std::max<int64_t>(1, kGrain / n), [&](int64_t t, int64_t end) {
+    for (; t < end; ++t) {
+      const int64_t first = t % cuts * kGrain, some = std::min(kGrain, n - first);
+      char* to = data + first * step;
+      for (int64_t d = 1, row = t / cuts; d < s.ndim; row /= s.size[d++]) to += row % s.size[d] * s.stride[0][d];
+      if (step == sizeof(U)) std::fill_n(reinterpret_cast<U*>(to), some, v);
+      else for (int64_t i = 0; i < some; ++i) *reinterpret_cast<U*>(to + i * step) = v;
+    }
+  });
+}
+
 // Every element of a larger or strided tensor becomes the one in `bytes`.
 static void fill_strided(Tensor& dst, const char* bytes) {
   Strided<1> s;
@@ -52,6 +67,8 @@ static void fill_strided(Tensor& dst, const char* bytes) {
         else std::fill(to + begin, to + end, v);
       });
     }
+    constexpr int64_t kRow = 16;
+    if (s.size[0] >= kRow) return fill_rows(s, dst.data, v);
     U block[64];
     std::fill_n(block, 64, v);
     parallel_for(dst.numel, kGrain, [&](int64_t begin, int64_t end) {
