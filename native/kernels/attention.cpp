@@ -220,7 +220,7 @@ void cpu_attention(Call& c) {
     const TensorRef q = rows_side_by_side(c.tensor(0)), k = rows_side_by_side(c.tensor(1)),
                     v = rows_side_by_side(c.tensor(2));
     LockRelease lock(work_of(s));
-    return forward_halves(s, {q.get(), k.get(), v.get(), m.get(), c.boolean(4), float(c.real(5))},
+    return forward_halves(s, {q.get(), k.get(), v.get(), mask_of(m, *q), c.boolean(4), float(c.real(5))},
                           out.ptr<uint16_t>(), lse.ptr<float>());
   }
   TensorRef q = to_dtype(c.tensor(0), DType::Float32), k = to_dtype(c.tensor(1), DType::Float32),
@@ -255,9 +255,9 @@ void cpu_backward(Call& c) {
   if (const Sizes s = sizes_of(c.tensor(1), c.tensor(2), c.tensor(3)); takes_halves(c.tensor(1), s)) {
     for (int n = 0; n < 5; ++n) in[n] = rows_side_by_side(c.tensor(n < 4 ? n : 5));
     LockRelease lock(2 * work_of(s));
-    return backward_halves(s, {in[1].get(), in[2].get(), in[3].get(), m.get(), c.boolean(7), float(c.real(8))}, *in[0],
-                           *in[4], lse->ptr<float>(), c.out(0).ptr<uint16_t>(), c.out(1).ptr<uint16_t>(),
-                           c.out(2).ptr<uint16_t>());
+    const HalfOperands of{in[1].get(), in[2].get(), in[3].get(), mask_of(m, *in[1]), c.boolean(7), float(c.real(8))};
+    return backward_halves(s, of, *in[0], *in[4], lse->ptr<float>(), c.out(0).ptr<uint16_t>(),
+                           c.out(1).ptr<uint16_t>(), c.out(2).ptr<uint16_t>());
   }
   for (int n = 0; n < 5; ++n) in[n] = to_dtype(c.tensor(n < 4 ? n : 5), DType::Float32);
   bool same = c.out(0).dtype == DType::Float32;

@@ -104,7 +104,8 @@ struct HalfRows {
 extern const HalfRows* half_rows_of_attention;
 
 struct HalfOperands {
-  const Tensor *q, *k, *v, *mask;  // mask: bool or float32, or null
+  const Tensor *q, *k, *v;
+  Mask mask;
   bool causal;
   float scale;
 };

@@ -18,6 +18,7 @@ constexpr int64_t kQueries = 128, kKeys = 256;  // of a block of scores
 constexpr int64_t kPanel = 16, kDepth = 32;
 constexpr int64_t kApart = 16;                   // numbers between rows that a power of two would bring into one set
 constexpr int64_t kFewest = 16;                  // queries and keys; of fewer, most of a product would be padding
+constexpr int64_t kMostPacked = 1 << 26;         // numbers of a head's keys and values
 constexpr int64_t kSharedWork = 1 << 17;         // multiplications worth a thread
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
@@ -215,18 +216,17 @@ struct Backward {
   }
 };
 
-Mask mask_of(const HalfOperands& of) { return of.mask ? Mask(*of.mask, *of.q) : Mask(); }
-
 }  // namespace
 
 bool takes_halves(const Tensor& q, const Sizes& s) {
-  return q.dtype == DType::BFloat16 && s.queries >= kFewest && s.keys >= kFewest && s.width && s.values && half_tiles();
+  return q.dtype == DType::BFloat16 && s.queries >= kFewest && s.keys >= kFewest && s.width && s.values &&
+         s.keys <= kMostPacked / (padded(s.width) + padded(s.values)) && half_tiles();
 }
 
 // Where a batch has few matrices, several threads take queries of one, and each packs its keys and values.
 void forward_halves(const Sizes& s, const HalfOperands& of, uint16_t* out, float* lse) {
   const Rows q(*of.q), k(*of.k), v(*of.v);
-  const Mask mask = mask_of(of);
+  const Mask& mask = of.mask;
   const int64_t threads = num_threads(), blocks = (s.queries + kQueries - 1) / kQueries;
   const bool few = s.batch < 4 * threads && s.batch % threads;
   const int64_t groups = few ? std::min(blocks, threads) : 1;
@@ -246,7 +246,7 @@ void forward_halves(const Sizes& s, const HalfOperands& of, uint16_t* out, float
 void backward_halves(const Sizes& s, const HalfOperands& of, const Tensor& grad, const Tensor& result, const float* lse,
                      uint16_t* gq, uint16_t* gk, uint16_t* gv) {
   const Rows g(grad), q(*of.q), k(*of.k), v(*of.v), o(result);
-  const Mask mask = mask_of(of);
+  const Mask& mask = of.mask;
   const bool shared = s.batch < num_threads();
   const int64_t work = s.queries * s.keys * (s.width + s.values);
   parallel_for(s.batch, shared ? s.batch : 1 + kSharedWork / (work + 1), [&](int64_t b, int64_t end) {

@@ -47,15 +47,6 @@ void only_epilogue(int64_t m, int64_t n, T* c, int64_t crs, const Epilogue<T>& e
     }
 }
 
-// A vector with its elements side by side: itself or a copy.
-template <class T>
-const T* side_by_side(const T* x, int64_t step, int64_t n) {
-  if (step == 1) return x;
-  T* copy = scratch<T>(kScratchA, n);
-  for (int64_t k = 0; k < n; ++k) copy[k] = x[k * step];
-  return copy;
-}
-
 // Whether so few rows of A meet rows or columns of B as these lie: B is large.
 bool few_vectors(int64_t m, int64_t n, int64_t k) {
   return m <= kFewVectors && n * k >= (m == 1 ? kLongRow : kLarge);
@@ -68,7 +59,7 @@ bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, in
   const auto& kernels = gemm_kernels<T>();
   const int64_t grain = threads ? std::max<int64_t>(8, (1 << 16) / std::max<int64_t>(k, 1)) : kSerial;
   if (n == 1 && acs == 1 && !e.bias_col) {
-    const T* x = side_by_side(b, brs, k);
+    const T* x = side_by_side(b, brs, k, kScratchA);
     parallel_for(m, grain, [&](int64_t i, int64_t end) {
       kernels.dots(end - i, k, a + i * ars, ars, 1, x, k, c + i * crs, crs, 1, e.alpha, e.beta,
                    e.bias_row ? e.bias_row + i : nullptr);
@@ -76,7 +67,7 @@ bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, in
     return true;
   }
   if (!e.bias_row && brs == 1 && bcs != 1 && (m == 1 || (acs == 1 && few_vectors(m, n, k)))) {
-    const T* x = m == 1 ? side_by_side(a, acs, k) : a;
+    const T* x = m == 1 ? side_by_side(a, acs, k, kScratchA) : a;
     parallel_for(n, threads ? std::max<int64_t>(8, grain / m) : kSerial, [&](int64_t j, int64_t end) {
       kernels.dots(end - j, k, b + j * bcs, bcs, m, x, ars, c + j, 1, crs, e.alpha, e.beta,
                    e.bias_col ? e.bias_col + j : nullptr);

@@ -133,6 +133,15 @@ void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matrix
               const Scalar& alpha, const Scalar& beta, const void* bias = nullptr, bool threads = true,
               Fetch* fetch = nullptr);
 
+// A vector with its elements side by side: itself or a copy.
+template <class T>
+const T* side_by_side(const T* x, int64_t step, int64_t n, ScratchSlot slot) {
+  if (step == 1) return x;
+  T* copy = scratch<T>(slot, n);
+  for (int64_t k = 0; k < n; ++k) copy[k] = x[k * step];
+  return copy;
+}
+
 // How many numbers a matrix has; an error where no memory could hold them.
 inline size_t product_area(int64_t rows, int64_t cols) { return size_t(size_product("matmul", {rows, cols})); }
 

@@ -272,11 +272,7 @@ complex128 complex_dot(const std::complex<R>* a, const std::complex<R>* b, int64
 template <class T>
 const T* some_of(const Tensor& t, int64_t first, int64_t n, ScratchSlot slot) {
   const int64_t step = t.numel > 1 ? t.strides[0] : 1;
-  const T* from = t.ptr<T>() + first * step;
-  if (step == 1) return from;
-  T* to = scratch<T>(slot, n);
-  for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
-  return to;
+  return side_by_side(t.ptr<T>() + first * step, step, n, slot);
 }
 // Long vectors in parts, whose number does not depend on the threads.
 template <class T, class Sum>

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "halves.h"
 #include "row_vectors.h"
 
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns inside its own intrinsics
@@ -44,10 +45,8 @@ const bool registered = (attention_kernels[FLAMBEAU_LEVEL] = &kKernels, true);
 #pragma GCC push_options
 #pragma GCC target("avx512bf16")
 
-__mmask16 first(int64_t n) { return __mmask16(n >= L ? 0xffff : n <= 0 ? 0 : (1u << n) - 1); }
 __m256i rounded(Floats v) { return __m256i(_mm512_cvtneps_pbh(__m512(v))); }
 __m512i bits(__m256i halves) { return _mm512_cvtepu16_epi32(halves); }
-Floats widened(__m256i halves) { return Floats(_mm512_castsi512_ps(_mm512_slli_epi32(bits(halves), 16))); }
 Floats counting(Floats v, __mmask16 which) { return Floats(_mm512_maskz_mov_ps(which, __m512(v))); }
 Floats loaded(const float* p, __mmask16 which) { return Floats(_mm512_maskz_loadu_ps(which, p)); }
 
@@ -55,7 +54,7 @@ float scaled_max(float* x, int64_t n, float by) {
   const Floats lowest = Floats{} - std::numeric_limits<float>::infinity();
   Floats top = lowest;
   for (int64_t i = 0; i < n; i += L) {
-    const __mmask16 which = first(n - i);
+    const __mmask16 which = first_lanes(n - i);
     const Floats v = loaded(x + i, which) * by;
     _mm512_mask_storeu_ps(x + i, which, __m512(v));
     top = Floats(_mm512_mask_max_ps(__m512(top), which, __m512(v), __m512(top)));
@@ -66,17 +65,17 @@ float scaled_max(float* x, int64_t n, float by) {
 float exponentials(const float* x, uint16_t* to, float top, int64_t n, int64_t wide) {
   Floats sum{};
   for (int64_t i = 0; i < wide; i += L) {
-    const __mmask16 which = first(n - i);
+    const __mmask16 which = first_lanes(n - i);
     const __m256i e = rounded(counting(exp(loaded(x + i, which) - top), which));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), e);
-    sum += widened(e);
+    sum += Floats(widened(e));
   }
   return _mm512_reduce_add_ps(__m512(sum));
 }
 
 void narrow(const float* x, uint16_t* to, float by, int64_t n) {
   for (int64_t i = 0; i < n; i += L)
-    _mm256_mask_storeu_epi16(to + i, first(n - i), rounded(loaded(x + i, first(n - i)) * by));
+    _mm256_mask_storeu_epi16(to + i, first_lanes(n - i), rounded(loaded(x + i, first_lanes(n - i)) * by));
 }
 
 void slopes(const attention::TwoRows& of, int64_t wide, float by, float scale, uint16_t* p, uint16_t* d, int64_t panel,
@@ -84,7 +83,7 @@ void slopes(const attention::TwoRows& of, int64_t wide, float by, float scale, u
   for (int64_t i = 0; i < wide; i += L) {
     __m256i probability[2], slope[2];
     for (int r = 0; r < 2; ++r) {
-      const __mmask16 which = first(of.seen[r] - i);
+      const __mmask16 which = first_lanes(of.seen[r] - i);
       const Floats e = counting(exp(loaded(of.scores[r] + i, which) * by - of.sum[r]), which);
       const Floats s = e * (loaded(of.slopes[r] + i, which) - of.mean[r]) * scale;
       probability[r] = rounded(e), slope[r] = rounded(s);
@@ -99,8 +98,8 @@ void slopes(const attention::TwoRows& of, int64_t wide, float by, float scale, u
 float dot(const uint16_t* a, const uint16_t* b, int64_t n) {
   Floats sum{};
   for (int64_t i = 0; i < n; i += L) {
-    const __mmask16 which = first(n - i);
-    sum += widened(_mm256_maskz_loadu_epi16(which, a + i)) * widened(_mm256_maskz_loadu_epi16(which, b + i));
+    const __mmask16 which = first_lanes(n - i);
+    sum += Floats(Bfloat16::load(a + i, which)) * Floats(Bfloat16::load(b + i, which));
   }
   return _mm512_reduce_add_ps(__m512(sum));
 }

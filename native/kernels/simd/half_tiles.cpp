@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "halves.h"
+
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns inside its own intrinsics
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC push_options
@@ -111,7 +113,6 @@ void multiply_by_matrices(int64_t m, int64_t n, int64_t k, const uint16_t* a, in
 
 // --- packing --------------------------------------------------------------------------------------------------------
 
-__mmask16 first(int64_t n) { return __mmask16(n >= 16 ? 0xffff : n <= 0 ? 0 : (1u << n) - 1); }
 __mmask32 first_halves(int64_t n) { return __mmask32(n >= 32 ? ~0u : n <= 0 ? 0 : (1u << n) - 1); }
 
 // 16 vectors of 16 numbers, turned.
@@ -144,7 +145,7 @@ __m512i paired(const uint16_t* from, int64_t rs, __mmask16 cols, int64_t rows_le
 void panels(const uint16_t* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t deep, int64_t wide) {
   for (int64_t i = 0; i < deep; i += 2)
     for (int64_t j = 0; j < wide; j += kPanel)
-      _mm512_storeu_si512(to + j * deep + i * kPanel, paired(from + i * rs + j, rs, first(cols - j), rows - i));
+      _mm512_storeu_si512(to + j * deep + i * kPanel, paired(from + i * rs + j, rs, first_lanes(cols - j), rows - i));
 }
 
 void turned_panels(const uint16_t* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t deep,
@@ -173,7 +174,7 @@ void turned_rows(const uint16_t* from, int64_t rs, int64_t rows, int64_t cols, u
     for (int64_t j = 0; j < tall; j += 16) {
       __m512i v[16];
       for (int r = 0; r < 16; ++r)
-        v[r] = paired(from + (i + 2 * r) * rs + j, rs, first(cols - j), rows - i - 2 * r);
+        v[r] = paired(from + (i + 2 * r) * rs + j, rs, first_lanes(cols - j), rows - i - 2 * r);
       turn(v);
       for (int r = 0; r < 16; ++r) _mm512_storeu_si512(to + (j + r) * trs + i, v[r]);
     }
@@ -184,24 +185,21 @@ void turn_floats(const float* from, int64_t rs, int64_t rows, int64_t cols, uint
     for (int64_t j = 0; j < cols; j += 16) {
       __m512i v[16];
       for (int r = 0; r < 16; ++r)
-        v[r] = _mm512_maskz_loadu_epi32(i + r < rows ? first(cols - j) : 0, from + (i + r) * rs + j);
+        v[r] = _mm512_maskz_loadu_epi32(i + r < rows ? first_lanes(cols - j) : 0, from + (i + r) * rs + j);
       turn(v);
       for (int64_t r = 0; r < std::min<int64_t>(16, cols - j); ++r)
-        _mm256_mask_storeu_epi16(to + (j + r) * trs + i, first(rows - i),
+        _mm256_mask_storeu_epi16(to + (j + r) * trs + i, first_lanes(rows - i),
                                  __m256i(_mm512_cvtneps_pbh(_mm512_castsi512_ps(v[r]))));
     }
 }
 
 void finish(const float* sums, uint16_t* c, int64_t n, float alpha, float beta, const uint16_t* bias) {
-  auto wide = [](const uint16_t* p, __mmask16 which) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(which, p)), 16));
-  };
   for (int64_t j = 0; j < n; j += 16) {
-    const __mmask16 which = first(n - j);
+    const __mmask16 which = first_lanes(n - j);
     __m512 v = _mm512_maskz_loadu_ps(which, sums + j);
     if (alpha != 1) v = _mm512_mul_ps(v, _mm512_set1_ps(alpha));
-    if (beta != 0) v = _mm512_fmadd_ps(_mm512_set1_ps(beta), wide(c + j, which), v);
-    if (bias) v = _mm512_add_ps(v, wide(bias + j, which));
+    if (beta != 0) v = _mm512_fmadd_ps(_mm512_set1_ps(beta), Bfloat16::load(c + j, which), v);
+    if (bias) v = _mm512_add_ps(v, Bfloat16::load(bias + j, which));
     _mm256_mask_storeu_epi16(c + j, which, __m256i(_mm512_cvtneps_pbh(v)));
   }
 }

@@ -8,11 +8,16 @@
 namespace flambeau::FLAMBEAU_SIMD {
 
 #ifdef __AVX512F__
+// The first n of 16 lanes; none of n <= 0.
+inline __mmask16 first_lanes(int64_t n) { return __mmask16(n >= 16 ? 0xffff : n <= 0 ? 0 : (1u << n) - 1); }
+inline __m512 widened(__m256i halves) {  // of bfloat16
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
 struct Bfloat16 {
   static __m512 load(const void* p) {
-    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+    return widened(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
   }
+  static __m512 load(const void* p, __mmask16 which) { return widened(_mm256_maskz_loadu_epi16(which, p)); }
 };
 struct Float16 {
   static constexpr int width = 16;

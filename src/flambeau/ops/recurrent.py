@@ -112,9 +112,7 @@ def _stack_by_steps(*given):
     """(out, hn, cn) of _recurrent_stack, step by step: its operands one by one, then bias, both, batch_sizes, mode."""
     (x, h0, c0, *weights), (bias, both, batch_sizes, mode) = given[:-4], given[-4:]
     h, c = h0.unbind(0), None if c0 is None else c0.unbind(0)
-    layers = [list(part) for part in _weights(weights, bias, len(h), mode)]
-    x, h, c = _by_layers(mode, x, batch_sizes, h, c, layers, 2 if both else 1, 0.0)
-    return x, h, c
+    return _by_layers(mode, x, batch_sizes, h, c, _weights(weights, bias, len(h), mode), 2 if both else 1, 0.0)
 
 
 def _stack_gradients(grads, operands, layout, saved, needs):
