@@ -22,9 +22,11 @@ ALLOWED = [
     (r"(primitive_table\(\)::table|table\(\)::rows|ElementwiseRows::add\(.*\)::levels|registered\(\)::loops)",
      "rows of kernels, registered by static objects before anything runs"),
     (r"((\w+::)?rows|registration|table|arithmetic|bitwise|order|functions)", "objects that register rows"),
-    (r"(conv|fft|gemm|recurrent|winograd)_kernels_f(32|64)|(attention|chain|half)_kernels|loops_of_level",
+    (r"(conv|fft|gemm|recurrent|winograd)_kernels_(f32|f64|u64)|(attention|chain|half)_kernels|loops_of_level",
      "loops by instruction set"),
-    (r"gemm_kernels_u64|distance_loops", "loops by instruction set"),
+    (r"distance_loops|column_loop_levels|(half_tiles|thirds)_by_(vectors|matrices)|half_packing"
+     r"|attention::half_rows_of_attention", "loops by instruction set"),
+    (r"(is_intel|multiplies_\w+)\(.*\)::(intel|granted|offered|more)", "what the processor offers, found once"),
     (r"simd_cast_levels", "conversions by instruction set"),
     (r".*::(chosen|best|level|fast)|distances<\w+>\(.*\)::loops|dots\(.*\)::fours",
      "the loops this processor takes, found once"),

@@ -35,6 +35,7 @@ struct ProcessState {
   bool anomaly_check = false;     // look for NaN in what rules return
   bool watch_creation = false;    // anomaly mode or a creation hook: tell of new nodes
   uint64_t library_switches = 0;  // what NVIDIA's libraries may do, as bits that backends/_switches.py knows
+  std::atomic<bool> whole_floats{false};  // float32 numbers are multiplied as they are, never in parts
   int profiling = 0;              // what a profiler wants to know (bind/profile.cpp); 0: none is on
 };
 inline constexpr int kMaxCudaDevices = 16;

@@ -1,6 +1,7 @@
 // Which product goes where: small operands to the register tiles in place, large ones to the blocked product, halves to
 // gemm_half.cpp; integers of less than 64 bits to plain loops, complex numbers to a real product.
 #include "gemm_blocked.h"
+#include "gemm_thirds.h"
 
 #include <algorithm>
 #include <memory>
@@ -131,6 +132,9 @@ bool gemm_somehow(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int6
   }
   if ((m <= kFewVectors || n == 1) && vector_product(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads))
     return false;
+  if constexpr (std::is_same_v<T, float>)
+    if (gemm_by_thirds_pays(m, n, k, ars, acs, brs, bcs))
+      return gemm_by_thirds(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads), true;
   if (sums_in_parts(m, n, k))
     return long_sums(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads), false;
   if (is_small<T>(m, n, k, threads)) return in_place(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e), false;

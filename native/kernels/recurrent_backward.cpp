@@ -71,9 +71,9 @@ void backward(Call& c) {
   T *dg = sums->ptr<T>(), *dh = states->ptr<T>(), *dc = dcell->ptr<T>(), *h_before = before->ptr<T>();
   T *total = totals->ptr<T>(), *draw = unprojected->ptr<T>();
   const Parts parts = parts_of(l);
-  Operand<T> state(in.weight(kWhh), gru ? 2 * n : l.gates, p, 1, p, 1, l.steps, parts), fresh, project;
-  if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, n, p, 1, p, 1, l.steps, parts);
-  if (l.projected()) project = Operand<T>(in.weight(kWhr), p, n, 1, n, 1, l.steps, parts);
+  Operand<T> state(in.weight(kWhh), gru ? 2 * n : l.gates, p, 1, p, 1, l.batch, l.steps, parts), fresh, project;
+  if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, n, p, 1, p, 1, l.batch, l.steps, parts);
+  if (l.projected()) project = Operand<T>(in.weight(kWhr), p, n, 1, n, 1, l.batch, l.steps, parts);
   {
     LockRelease lock(2 * work_of(l));
     state.pack(), gru ? fresh.pack() : void(), l.projected() ? project.pack() : void();

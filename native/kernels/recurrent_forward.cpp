@@ -47,12 +47,13 @@ void forward(Call& c) {
   const bool gru = l.mode == Mode::GRU, gated = gru || l.mode == Mode::LSTM;
   T *out = to[0], *h = to[1], *cell = to[2], *gates = gated ? to[3] : out, *cells = to[4], *raw = to[5];
   const Parts parts = parts_of(l);
-  Operand<T> state(in.weight(kWhh), p, n, gru ? 2 : l.gates / n, 1, p, l.steps, parts), fresh, project;
-  if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, p, n, 1, 1, p, l.steps, parts);
-  if (l.projected()) project = Operand<T>(in.weight(kWhr), n, p, 1, 1, n, l.steps, parts);
+  Operand<T> state(in.weight(kWhh), p, n, gru ? 2 : l.gates / n, 1, p, l.batch, l.steps, parts), fresh, project;
+  if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, p, n, 1, 1, p, l.batch, l.steps, parts);
+  if (l.projected()) project = Operand<T>(in.weight(kWhr), n, p, 1, 1, n, l.batch, l.steps, parts);
   // packed where many rows meet it and a panel stays in the first two caches; otherwise gemm chooses the way
-  const bool packed = l.rows >= 64 && l.inputs <= 1024;
-  Operand<T> input(in.weight(kWih), l.inputs, l.gates, 1, 1, l.inputs, packed ? l.steps : 1);
+  const bool packed = l.rows >= 64 && l.inputs <= 1024 &&
+                      !(sizeof(T) == 4 && gemm_by_thirds_pays(l.rows, l.gates, l.inputs, l.inputs, 1, 1, l.inputs));
+  Operand<T> input(in.weight(kWih), l.inputs, l.gates, 1, 1, l.inputs, l.rows, packed ? l.steps : 1);
   const std::vector<T> bias = joined_bias(l, in[kBih], in[kBhh]);
   {
     LockRelease lock(work_of(l));

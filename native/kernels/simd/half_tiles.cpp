@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "half_matrices.h"
 #include "halves.h"
 
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns inside its own intrinsics
@@ -16,7 +17,7 @@
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
 
-constexpr int64_t kPanel = 16;  // columns
+constexpr int64_t kPanel = 16;  // columns, and rows of a register
 
 // --- products by vectors --------------------------------------------------------------------------------------------
 
@@ -51,88 +52,37 @@ void multiply_by_vectors(int64_t m, int64_t n, int64_t k, const uint16_t* a, int
       vector_tile<2>(k, a + i * ars, ars, b + j / kPanel * panel, panel, c + i * crs + j, crs, adds);
 }
 
-// --- products by matrices: registers of 16 rows of 64 bytes ----------------------------------------------------------
+// --- products by matrices ------------------------------------------------------------------------------------------
 
-constexpr int kSide = 16, kDepth = 32;  // rows and columns of C; k of one instruction
-struct alignas(64) Shapes {
-  uint8_t palette = 1, first = 0, reserved[14] = {};
-  uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {kSide, kSide, kSide, kSide, kSide, kSide, kSide, kSide};
-};
-const Shapes kShapes;
-
-// C's registers are 0 to 3, A's 4 and 5, B's 6 and 7; `two`: 32 rows, not 16.
 template <bool two>
 void matrix_tile(int64_t k, const uint16_t* a, int64_t ars, const uint16_t* b, int64_t panel, float* c, int64_t crs,
                  bool adds) {
-  const int64_t cb = crs * 4, ab = ars * 2;
-  if (adds) {
-    _tile_loadd(0, c, cb);
-    _tile_loadd(1, c + kSide, cb);
-    if constexpr (two) {
-      _tile_loadd(2, c + kSide * crs, cb);
-      _tile_loadd(3, c + kSide * crs + kSide, cb);
-    }
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (int64_t i = 0; i < k; i += kDepth) {
+  SumTiles<two> sums(c, crs, adds);
+  for (int64_t i = 0; i < k; i += 2 * kPanel) {
     _tile_loadd(6, b + i * kPanel, 64);
-    _tile_loadd(4, a + i, ab);
-    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(4, a + i, ars * 2);
     _tile_loadd(7, b + panel + i * kPanel, 64);
-    _tile_dpbf16ps(1, 4, 7);
-    if constexpr (two) {
-      _tile_loadd(5, a + kSide * ars + i, ab);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
-    }
+    if constexpr (two) _tile_loadd(5, a + kPanel * ars + i, ars * 2);
+    sums.add();
   }
-  _tile_stored(0, c, cb);
-  _tile_stored(1, c + kSide, cb);
-  if constexpr (two) {
-    _tile_stored(2, c + kSide * crs, cb);
-    _tile_stored(3, c + kSide * crs + kSide, cb);
-  }
+  sums.store(c, crs);
 }
 
 void multiply_by_matrices(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t ars, const uint16_t* b,
                           int64_t panel, float* c, int64_t crs, bool adds) {
-  _tile_loadconfig(&kShapes);
-  for (int64_t i = 0; i < m; i += 2 * kSide)
+  begin_matrices();
+  for (int64_t i = 0; i < m; i += 2 * kPanel)
     for (int64_t j = 0; j < n; j += 2 * kPanel) {
-      const bool two = i + kSide < m;
+      const bool two = i + kPanel < m;
       (two ? matrix_tile<true> : matrix_tile<false>)(k, a + i * ars, ars, b + j / kPanel * panel, panel,
                                                      c + i * crs + j, crs, adds);
     }
-  _tile_release();
+  end_matrices();
 }
 
 // --- packing --------------------------------------------------------------------------------------------------------
 
 __mmask32 first_halves(int64_t n) { return __mmask32(n >= 32 ? ~0u : n <= 0 ? 0 : (1u << n) - 1); }
-
-// 16 vectors of 16 numbers, turned.
-void turn(__m512i (&v)[16]) {
-  __m512i t[16];
-  for (int i = 0; i < 16; i += 4) {
-    const __m512i a = _mm512_unpacklo_epi32(v[i], v[i + 1]), b = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-    const __m512i c = _mm512_unpacklo_epi32(v[i + 2], v[i + 3]), d = _mm512_unpackhi_epi32(v[i + 2], v[i + 3]);
-    t[i] = _mm512_unpacklo_epi64(a, c), t[i + 1] = _mm512_unpackhi_epi64(a, c);
-    t[i + 2] = _mm512_unpacklo_epi64(b, d), t[i + 3] = _mm512_unpackhi_epi64(b, d);
-  }
-  // t[4 q + p]: of the rows 4 q to 4 q + 3, columns p, p + 4, p + 8 and p + 12, each in a quarter
-  for (int p = 0; p < 4; ++p) {
-    const __m512i a = _mm512_shuffle_i32x4(t[p], t[4 + p], 0x88), b = _mm512_shuffle_i32x4(t[p], t[4 + p], 0xdd);
-    const __m512i c = _mm512_shuffle_i32x4(t[8 + p], t[12 + p], 0x88);
-    const __m512i d = _mm512_shuffle_i32x4(t[8 + p], t[12 + p], 0xdd);
-    v[p] = _mm512_shuffle_i32x4(a, c, 0x88), v[8 + p] = _mm512_shuffle_i32x4(a, c, 0xdd);
-    v[4 + p] = _mm512_shuffle_i32x4(b, d, 0x88), v[12 + p] = _mm512_shuffle_i32x4(b, d, 0xdd);
-  }
-}
 
 // Two rows of 16 halves, side by side in pairs; the second may be behind the last one.
 __m512i paired(const uint16_t* from, int64_t rs, __mmask16 cols, int64_t rows_left) {

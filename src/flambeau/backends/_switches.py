@@ -1,5 +1,6 @@
 """How exact NVIDIA's libraries must be and which algorithms they may choose: bits that native code makes part of every
-launch plan's key, so that a changed switch counts from the next call on.
+launch plan's key, so that a changed switch counts from the next call on. Also whether the CPU may split float32 for its
+matrix instructions.
 """
 
 import types
@@ -9,9 +10,10 @@ from .._libraries import SWITCHES as _SWITCHES
 from .._shown import shown
 
 _PRECISIONS = ("none", "ieee", "tf32")
+_CPU_PRECISIONS = (*_PRECISIONS, "bf16")
 #: whose precision counts where one's own is "none"
-_ABOVE = {"matmul": "all", "cudnn": "all", "conv": "cudnn", "rnn": "cudnn"}
-_precision = {"all": "none", "matmul": "none", "cudnn": "none", "conv": "tf32", "rnn": "tf32"}
+_ABOVE = {"matmul": "all", "cudnn": "all", "conv": "cudnn", "rnn": "cudnn", "cpu": "all"}
+_precision = {"all": "none", "cpu": "none", "matmul": "none", "cudnn": "none", "conv": "tf32", "rnn": "tf32"}
 
 
 def get(name):
@@ -34,9 +36,10 @@ def precision(name):
 
 
 def set_precision(name, value):
-    """Sets it. RuntimeError for what is none of "none", "ieee" and "tf32"."""
-    if value not in _PRECISIONS:
-        raise RuntimeError(f"fp32_precision: expected one of {_PRECISIONS}, got {shown(value)}")
+    """Sets it. RuntimeError for what is none of "none", "ieee" and "tf32" ("bf16" too for "cpu")."""
+    known = _CPU_PRECISIONS if name == "cpu" else _PRECISIONS
+    if value not in known:
+        raise RuntimeError(f"fp32_precision: expected one of {known}, got {shown(value)}")
     _precision[name] = value
     if name == "cudnn":
         _precision["conv"] = _precision["rnn"] = value
@@ -57,10 +60,11 @@ def restore_precisions(before):
 def _follow():
     for part in ("matmul", "conv", "rnn"):
         put(f"{part}_tf32", precision(part) == "tf32")
+    _C.keep_floats_whole(precision("cpu") == "ieee")
 
 
 class Precision:
-    """What has a precision and nothing else: `backends.cudnn.conv`, `backends.cudnn.rnn`."""
+    """What has a precision and nothing else: `backends.cudnn.conv`, `backends.cudnn.rnn`, `backends.mkldnn.matmul`."""
 
     def __init__(self, name):
         self._name = name

@@ -1,0 +1,198 @@
+// Products of float32 by matrix instructions for bfloat16 (thirds.h). Both operands are split into thirds first, by all
+// threads, as much of them as a last cache holds. Then a thread computes a block of C whole: pieces of k one after the
+// other, in each of them 32 rows of A after the others, which stay in the first cache while they meet all panels of the
+// block, which stay in the second one.
+//
+// Sums that thirds do not give as float32 does, infinite ones, not numbers, and very small ones, are computed again by
+// vectors, a part of C at a time; parts lie the same whatever the number of threads.
+#include "gemm_thirds.h"
+
+#include <algorithm>
+
+#include "gemm_blocked.h"
+#include "thirds.h"
+
+namespace flambeau {
+namespace {
+
+constexpr int64_t kSide = Thirds::kSide, kStrip = 2 * kSide, kDepth = Thirds::kDepth;
+constexpr int64_t kPiece = 128;                 // of k: the thirds of a strip fill half of a first cache
+constexpr int64_t kTall = 256, kWide = 512;     // a block of C; its sums and a piece of its panels fill a second cache
+constexpr int64_t kPitch = kWide + kSide;
+constexpr int64_t kPart = 256;                  // columns of C that are computed again together
+constexpr int64_t kPackedNumbers = 4 << 20;     // of an operand at a time
+constexpr int64_t kTogether = 128;              // rows or columns that a thread splits at a time
+constexpr int64_t kBlocksOfThread = 4;
+// What splitting costs: sums must be long, and numbers be used so often in the mean.
+constexpr int64_t kShortest = 128, kOften = 160, kLeastWork = 1 << 24;
+// Where one operand stays split, a few rows repay the matrices that they fill in part: the more the farther they lie.
+constexpr int64_t kNearby = 1 << 20, kManyRows = 64;
+
+int64_t padded(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// An operand, and how a part of it is split, `many` rows of A or columns of B: pieces of k one after the other, in each
+// of them the strips or panels.
+struct Operand {
+  const float* at;
+  int64_t step, sums;  // strides, of rows of A or columns of B, and along k
+  bool left;
+
+  void split(int64_t first, int64_t many, int64_t p0, int64_t k, uint16_t* to, bool threads) const {
+    const int64_t all = padded(many, kStrip), pieces = (k + kPiece - 1) / kPiece;
+    const int64_t groups = (many + kTogether - 1) / kTogether;
+    const Thirds& by = *thirds_by_matrices;
+    const auto pack = sums == 1 ? (left ? by.strips : by.turned_panels) : left ? by.turned_strips : by.panels;
+    parallel_for(pieces * groups, threads ? 2 : kSerial, [&](int64_t t, int64_t end) {
+      for (; t < end; ++t) {
+        const int64_t i = t / pieces * kTogether, p = t % pieces * kPiece;
+        const int64_t some = std::min(kTogether, many - i), depth = std::min(kPiece, k - p);
+        const int64_t deep = padded(depth, kDepth);
+        const float* from = at + (first + i) * step + (p0 + p) * sums;
+        pack(from, sums == 1 ? step : sums, sums == 1 ? some : depth, sums == 1 ? depth : some,
+             to + 3 * (all * p + i * deep), Thirds::size(deep), deep);
+      }
+    });
+  }
+};
+
+struct Product {
+  int64_t m, n, k;
+  Operand a, b;
+  float* c;
+  int64_t crs;
+  const Epilogue<float>& e;
+
+  // What is split of both: rows and columns of C, a range of k.
+  struct Part {
+    int64_t i, rows, j, cols, p, depth;
+    const uint16_t *strips, *panels;
+    int64_t deep(int64_t at) const { return padded(std::min(kPiece, depth - at), kDepth); }
+    const uint16_t* strip(int64_t row, int64_t at) const {
+      return strips + 3 * (padded(rows, kStrip) * at + row * deep(at));
+    }
+    const uint16_t* panel(int64_t column, int64_t at) const {
+      return panels + 3 * (padded(cols, kStrip) * at + column * deep(at));
+    }
+  };
+
+  // What this range of k adds to C.
+  Epilogue<float> step(const Part& of, int64_t i, int64_t j) const {
+    const bool final = of.p + of.depth == k;
+    return shifted<float>({e.alpha, of.p == 0 ? e.beta : 1, final ? e.bias_col : nullptr,
+                           final ? e.bias_row : nullptr}, i, j);
+  }
+
+  void finish(const Part& of, int64_t i, int64_t rows, int64_t j, int64_t cols, const float* sums) const {
+    for (int64_t end = j + cols; j < end; j += kPart, sums += kPart) {
+      const int64_t some = std::min(kPart, end - j);
+      float* to = c + i * crs + j;
+      const Epilogue<float> last = step(of, i, j);
+      if (thirds_by_matrices->finish(sums, kPitch, rows, some, to, crs, last)) continue;
+      blocked(rows, some, of.depth, a.at + i * a.step + of.p * a.sums, a.step, a.sums,
+              Rows<float>{b.at + of.p * b.sums + j * b.step, b.sums, b.step, rows}, to, crs, last);
+    }
+  }
+
+  // What a thread asks memory for while it multiplies the strip at row i: the next strip, and its share of the next
+  // panels, of this block or the one that follows.
+  Fetch next(const Part& of, int64_t i0, int64_t i, int64_t rows, int64_t j0, int64_t cols, int64_t p) const {
+    Fetch all;
+    if (size_of_thirds(of.cols, of.depth) <= kNearby) return all;
+    const bool same = p + kPiece < of.depth, last = i + kStrip >= rows;
+    const int64_t after = same ? p + kPiece : 0, column = same ? j0 : j0 + cols < of.cols ? j0 + cols : 0;
+    const int64_t most = padded(std::min(cols, of.cols - column), kStrip), strips = (rows + kStrip - 1) / kStrip;
+    const int64_t share = padded((most + strips - 1) / strips, kSide), from = std::min(most, i / kStrip * share);
+    const auto lines = [](const uint16_t* at, int64_t numbers) {
+      return Fetch::Rows{reinterpret_cast<const char*>(at), 1, numbers / 32};
+    };
+    all.rows[0] = lines(of.strip(last ? i0 : i0 + i + kStrip, last ? after : p), size_of_thirds(kStrip, of.deep(p)));
+    all.rows[1] = lines(of.panel(column + from, after), 3 * std::min(share, most - from) * of.deep(after));
+    return all;
+  }
+
+  void block(const Part& of, int64_t i0, int64_t rows, int64_t j0, int64_t cols, float* sums) const {
+    const int64_t wide = padded(cols, kStrip);
+    for (int64_t p = 0; p < of.depth; p += kPiece) {
+      interruption_point();
+      const int64_t deep = of.deep(p), apart = Thirds::size(deep);
+      for (int64_t i = 0; i < rows; i += kStrip) {
+        const int64_t some = std::min(kStrip, rows - i);
+        float* to = sums + i * kPitch;
+        Fetch fetch = next(of, i0, i, rows, j0, cols, p);
+        thirds_by_matrices->multiply(padded(some, kSide), wide, deep, of.strip(i0 + i, p), apart, of.panel(j0, p),
+                                     apart, to, kPitch, p != 0, fetch);
+        if (p + kPiece >= of.depth) finish(of, of.i + i0 + i, some, of.j + j0, cols, to);
+      }
+    }
+    if (of.p + of.depth == k && e.finish)
+      e.finish->piece(c + (of.i + i0) * crs + of.j + j0, crs, rows, cols);
+  }
+
+  void blocks(const Part& of, bool threads) const {
+    int64_t high = kTall, wide = kWide;
+    const auto across = [&] { return (of.cols + wide - 1) / wide; };
+    const auto down = [&] { return (of.rows + high - 1) / high; };
+    while (threads && across() * down() < kBlocksOfThread * num_threads() && (wide > kPart || high > kStrip))
+      (wide > kPart ? wide : high) /= 2;
+    const int64_t row = across();
+    parallel_for(down() * row, threads ? 1 : kSerial, [&](int64_t t, int64_t end) {
+      float* sums = scratch<float>(kScratchSums, kTall * kPitch);
+      for (; t < end; ++t) {
+        const int64_t i = t / row * high, j = t % row * wide;
+        block(of, i, std::min(high, of.rows - i), j, std::min(wide, of.cols - j), sums);
+      }
+    });
+  }
+
+  void run(bool threads) const {
+    for (int64_t p = 0; p < k; p += kMostThirds) {
+      const int64_t depth = std::min(kMostThirds, k - p), deep = padded(depth, kDepth);
+      const int64_t most = kPackedNumbers / deep / kWide * kWide;
+      const int64_t tall = padded(std::min(most, m), kStrip), across = padded(std::min(most, n), kStrip);
+      uint16_t* strips = scratch<uint16_t>(kScratchThirds, 3 * (tall + across) * deep);
+      uint16_t* panels = strips + 3 * tall * deep;
+      for (int64_t j = 0; j < n; j += most) {
+        const int64_t cols = std::min(most, n - j);
+        b.split(j, cols, p, depth, panels, threads);
+        for (int64_t i = 0; i < m; i += most) {
+          const int64_t rows = std::min(most, m - i);
+          if (j == 0 || m > most) a.split(i, rows, p, depth, strips, threads);
+          blocks({i, rows, j, cols, p, depth, strips, panels}, threads);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+bool gemm_by_thirds_pays(int64_t m, int64_t n, int64_t k, int64_t ars, int64_t acs, int64_t brs, int64_t bcs) {
+  return multiplies_thirds() && (ars == 1 || acs == 1) && (brs == 1 || bcs == 1) && k >= kShortest &&
+         m * n >= kOften * (m + n) && m * n * k >= kLeastWork;
+}
+
+void gemm_by_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, int64_t acs, const float* b,
+                    int64_t brs, int64_t bcs, float* c, int64_t crs, const Epilogue<float>& e, bool threads) {
+  Product{m, n, k, {a, ars, acs, true}, {b, bcs, brs, false}, c, crs, e}.run(threads);
+}
+
+bool keeping_thirds_pays(int64_t m, int64_t n, int64_t k, int64_t brs, int64_t bcs) {
+  return multiplies_thirds() && (brs == 1 || bcs == 1) && n >= kStrip && k >= kDepth && k <= kMostThirds &&
+         m >= (size_of_thirds(n, k) <= kNearby ? kSide : kManyRows);
+}
+int64_t size_of_thirds(int64_t n, int64_t k) { return 3 * padded(n, kStrip) * padded(k, kDepth); }
+void split_thirds(int64_t n, int64_t k, const float* b, int64_t brs, int64_t bcs, uint16_t* thirds) {
+  Operand{b, bcs, brs, false}.split(0, n, 0, k, thirds, false);
+}
+void gemm_with_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, const float* b, int64_t brs,
+                      int64_t bcs, const uint16_t* thirds, float* c, int64_t crs, const Epilogue<float>& e) {
+  const Product product{m, n, k, {a, ars, 1, true}, {b, bcs, brs, false}, c, crs, e};
+  uint16_t* strips = scratch<uint16_t>(kScratchThirds, size_of_thirds(kTall, k));
+  for (int64_t i = 0; i < m; i += kTall) {
+    const int64_t rows = std::min(kTall, m - i);
+    product.a.split(i, rows, 0, k, strips, false);
+    product.blocks({i, rows, 0, n, 0, k, strips, thirds}, false);
+  }
+}
+
+}  // namespace flambeau

@@ -1,0 +1,22 @@
+// Products of float32 by matrix instructions for bfloat16.
+#pragma once
+#include "gemm.h"
+
+namespace flambeau {
+
+// Whether there are such instructions, and they are faster than vectors.
+bool gemm_by_thirds_pays(int64_t m, int64_t n, int64_t k, int64_t ars, int64_t acs, int64_t brs, int64_t bcs);
+void gemm_by_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, int64_t acs, const float* b,
+                    int64_t brs, int64_t bcs, float* c, int64_t crs, const Epilogue<float>& e, bool threads);
+
+// The same with a right operand [k, n] that is split once and stays, for at most kMostThirds numbers in a sum.
+inline constexpr int64_t kMostThirds = 4096;
+// Whether that is faster for m rows at a time.
+bool keeping_thirds_pays(int64_t m, int64_t n, int64_t k, int64_t brs, int64_t bcs);
+int64_t size_of_thirds(int64_t n, int64_t k);  // in numbers
+void split_thirds(int64_t n, int64_t k, const float* b, int64_t brs, int64_t bcs, uint16_t* thirds);
+// Within a thread; rows of A have unit stride.
+void gemm_with_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, const float* b, int64_t brs,
+                      int64_t bcs, const uint16_t* thirds, float* c, int64_t crs, const Epilogue<float>& e);
+
+}  // namespace flambeau

@@ -1,0 +1,140 @@
+"""Large float32 products, which processors with instructions for matrices of bfloat16 compute from numbers in three
+parts: as exact as float32, with all its infinite and very small results, and the same on any number of threads."""
+
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau import backends, nn
+
+SHAPES = [(256, 256, 256), (301, 517, 333), (1000, 200, 150), (200, 1000, 129), (600, 400, 5000), (170, 9000, 200),
+          (2100, 180, 2300)]
+SEED = np.random.default_rng(0)
+
+
+@pytest.fixture
+def plain():
+    """Runs what it is given by vectors of float32."""
+    def run(f):
+        backends.mkldnn.matmul.fp32_precision = "ieee"
+        try:
+            return f()
+        finally:
+            backends.mkldnn.matmul.fp32_precision = "none"
+    return run
+
+
+def numbers(*shape, turned=False):
+    x = flambeau.tensor(SEED.standard_normal(shape[::-1] if turned else shape).astype("f"))
+    return x.t() if turned else x
+
+
+def rms(got, want):
+    return np.sqrt(np.mean((got.numpy().astype("d") - want) ** 2))
+
+
+@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@pytest.mark.parametrize(("left", "right"), [(False, False), (False, True), (True, False), (True, True)])
+def test_sums_are_as_exact_as_those_of_vectors(m, n, k, left, right, plain):
+    a, b = numbers(m, k, turned=left), numbers(k, n, turned=right)
+    want = a.numpy().astype("d") @ b.numpy().astype("d")
+    # four sums of vectors may stand side by side in a product; one of parts goes through all of k
+    assert rms(a @ b, want) <= 1.6 * max(rms(plain(lambda: a @ b), want), 1e-7 * np.sqrt(k))
+
+
+def test_products_of_integers_are_exact():
+    a = flambeau.tensor(SEED.integers(-90, 90, (300, 400)).astype("f"))
+    b = flambeau.tensor(SEED.integers(-90, 90, (400, 500)).astype("f"))
+    assert np.array_equal((a @ b).numpy(), a.numpy().astype("d") @ b.numpy().astype("d"))
+    large = flambeau.eye(300) * 16777215.0
+    assert np.array_equal((large @ a).numpy(), np.float32(16777215) * a.numpy())
+
+
+def test_slices_and_every_epilogue(plain):
+    a, b, c = numbers(400, 700)[3:303, 5:405], numbers(410, 600)[7:407, 1:501], numbers(300, 501)[:, :500]
+    bias, weight = numbers(500), numbers(500, 400)
+    for f in (lambda: flambeau.addmm(c, a, b, alpha=-0.5, beta=2.0), lambda: flambeau.addmm(bias, a, b),
+              lambda: flambeau.baddbmm(c.expand(3, 300, 500), a.expand(3, 300, 400), b.expand(3, 400, 500)),
+              lambda: nn.functional.linear(a, weight, bias).relu()):
+        assert np.allclose(f().numpy(), plain(f).numpy(), rtol=1e-5, atol=1e-4)
+    out = flambeau.zeros(300, 512)
+    flambeau.mm(a, b, out=out[:, 6:506])
+    assert flambeau.equal(out[:, 6:506], a @ b) and not out[:, :6].any() and not out[:, 506:].any()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3.4e38, -3.40282e38])
+@pytest.mark.parametrize("operand", [0, 1])
+def test_what_has_no_parts_spoils_only_its_own_sums(value, operand, plain):
+    operands = [numbers(300, 600), numbers(600, 700)]
+    before = operands[0] @ operands[1]
+    operands[operand][123, 234] = value
+    got, want = operands[0] @ operands[1], plain(lambda: operands[0] @ operands[1])
+    assert np.allclose(got.numpy(), want.numpy(), rtol=2e-5, atol=1e-4, equal_nan=True)
+    untouched = np.ones(got.shape, bool)
+    untouched[(123, slice(None)) if operand == 0 else (slice(None), 234)] = False
+    assert np.allclose(got.numpy()[untouched], before.numpy()[untouched], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("exponent", [-60, -52, -48, 62])
+def test_very_small_and_large_results(exponent, plain):
+    a, b = numbers(256, 300).abs() * 2.0 ** exponent, numbers(300, 256).abs() * 2.0 ** exponent
+    got, want = (a @ b).numpy(), plain(lambda: a @ b).numpy()
+    normal = np.abs(want) >= 2.0 ** -126
+    assert np.allclose(got[normal], want[normal], rtol=1e-5, atol=0)
+    assert np.abs(got[~normal]).max(initial=0) <= 2.0 ** -126
+
+
+def test_a_row_of_small_numbers_keeps_its_digits(plain):
+    a, b = numbers(256, 300), numbers(300, 256)
+    a[17] *= 2.0 ** -105
+    assert np.allclose((a @ b)[17].numpy(), plain(lambda: a @ b)[17].numpy(), rtol=1e-4, atol=2.0 ** -126)
+
+
+def test_the_number_of_threads_changes_nothing():
+    a, b = numbers(500, 700), numbers(700, 900)
+    a[3, 5], b[6, 800], a[400] = np.inf, np.nan, a[400] * 1e-38
+    threads, results = flambeau.get_num_threads(), []
+    try:
+        for n in (1, 2, 3, 8):
+            flambeau.set_num_threads(n)
+            results.append((a @ b).numpy())
+    finally:
+        flambeau.set_num_threads(threads)
+    assert all(np.array_equal(results[0], r, equal_nan=True) for r in results)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize(("batch", "inputs", "hidden"), [(20, 64, 96), (33, 200, 130), (70, 50, 640)])
+def test_recurrent_layers(kind, batch, inputs, hidden, plain):
+    flambeau.manual_seed(0)
+    layer = kind(inputs, hidden)
+    x = numbers(7, batch * inputs).reshape(7, batch, inputs).clone().requires_grad_()
+
+    def step():
+        results = layer(x)[0]
+        return [results, *flambeau.autograd.grad(results.square().sum(), [x, *layer.parameters()])]
+    for got, want in zip(step(), plain(step), strict=True):
+        assert np.allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-4 * want.abs().max().item())
+
+
+def test_a_sequence_that_is_no_number_leaves_the_others_alone():
+    flambeau.manual_seed(0)
+    layer, x = nn.LSTM(64, 96), numbers(5, 20 * 64).reshape(5, 20, 64)
+    want = layer(x)[0]
+    x = x.clone()
+    x[2, 7] = np.nan
+    got = layer(x)[0]
+    assert got[2:, 7].isnan().all() and not got[:2].isnan().any()
+    others = [k for k in range(20) if k != 7]
+    assert flambeau.allclose(got[:, others], want[:, others], rtol=1e-5, atol=1e-6)
+
+
+def test_the_switch():
+    assert backends.mkldnn.matmul.fp32_precision == "none"
+    with pytest.raises(RuntimeError, match="fp32_precision: expected one of"):
+        backends.mkldnn.matmul.fp32_precision = "half"
+    before = flambeau._C.splits_floats()
+    for value in ("ieee", "tf32", "bf16", "none"):
+        backends.mkldnn.matmul.fp32_precision = value
+        assert backends.mkldnn.matmul.fp32_precision == value
+        assert flambeau._C.splits_floats() == (before and value != "ieee")
