@@ -19,8 +19,8 @@ namespace {
 
 constexpr int64_t kSide = Thirds::kSide, kDepth = Thirds::kDepth, kTile = kSide * kDepth;
 
-// Registers 0 to 3 are C's, 4 and 5 A's, 6 and 7 B's. Small products come first. Of 24 operands 14 are loaded, those of B
-// in the order in which they lie.
+// Registers 0 to 3 are C's, 4 and 5 A's, 6 and 7 B's. Small products come first. Of 24 operands 14 are loaded,
+// those of B in the order in which they lie.
 template <bool two>
 void tile(int64_t k, const uint16_t* a, int64_t strip, const uint16_t* b, int64_t panel, float* c, int64_t crs,
           bool adds, Fetch& next) {
