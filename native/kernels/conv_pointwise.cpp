@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../core/parallel.h"
+#include "gemm_thirds.h"
 #include "half_rows.h"
 
 namespace flambeau {
@@ -53,6 +54,16 @@ bool turned_gradient(ConvGeometry g, float* x, float* w, float* y) {
   return true;
 }
 
+// Whether the product is faster than oneDNN's vectors, which multiply float32 numbers as they are.
+bool by_matrix_instructions(const ConvGeometry& g, ConvResult which) {
+  const int64_t places = pixels(g);
+  switch (which) {
+    case ConvResult::Output: return gemm_by_thirds_pays(places, g.oc, g.ic, g.ic, 1, 1, g.ic);
+    case ConvResult::Input: return gemm_by_thirds_pays(places, g.ic, g.oc, g.oc, 1, g.ic, 1);
+    default: return gemm_by_thirds_pays(g.oc, g.ic, places, 1, g.oc, g.ic, 1);
+  }
+}
+
 // C[m, n] = A B + bias; all rows of C lie one behind the other.
 template <class T>
 void product(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, T* c, const T* bias = nullptr) {
@@ -72,6 +83,7 @@ bool pointwise_pays(const ConvGeometry& g, ConvResult which, Dims strides) {
   if constexpr (!std::is_same_v<T, float>)
     return !in_parallel() && g.products() > kParallelWork &&
            weights >= (which == ConvResult::Weights ? kManyHalves : kHalvesForPixel * pixels(g));
+  if (by_matrix_instructions(g, which)) return true;
   if (which == ConvResult::Weights)
     return weights >= kManyWeights || (g.ic >= kLeastChannels && g.oc >= kManyFilters * g.ic);
   return weights >= (which == ConvResult::Output ? kWeightsForPixel : kTurnedForPixel) * pixels(g);
@@ -80,7 +92,7 @@ bool pointwise_pays(const ConvGeometry& g, ConvResult which, Dims strides) {
 template <class T>
 void pointwise_convolve(const ConvGeometry& g, T* x, T* w, const T* bias, T* y, ConvResult which) {
   if constexpr (std::is_same_v<T, float>)
-    if (which == ConvResult::Weights && turned_gradient(g, x, w, y)) return;
+    if (which == ConvResult::Weights && !by_matrix_instructions(g, which) && turned_gradient(g, x, w, y)) return;
   const int64_t places = pixels(g);
   // Where pixels are left out: those that are not, one after the other.
   T* image = strided(g) ? scratch<T>(kScratchD, places * g.ic) : x;

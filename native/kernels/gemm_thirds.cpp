@@ -19,14 +19,15 @@ constexpr int64_t kSide = Thirds::kSide, kStrip = 2 * kSide, kDepth = Thirds::kD
 constexpr int64_t kPiece = 128;                 // of k: the thirds of a strip fill half of a first cache
 constexpr int64_t kTall = 256, kWide = 512;     // a block of C; its sums and a piece of its panels fill a second cache
 constexpr int64_t kPitch = kWide + kSide;
-constexpr int64_t kPart = 256;                  // columns of C that are computed again together
+constexpr int64_t kPart = 128;                  // columns of C that are finished, or computed again, together
+constexpr int64_t kNarrow = 256;                // of a block at least, where there are more threads than blocks
 constexpr int64_t kPackedNumbers = 4 << 20;     // of an operand at a time
 constexpr int64_t kTogether = 128;              // rows or columns that a thread splits at a time
 constexpr int64_t kBlocksOfThread = 4;
 // What splitting costs: sums must be long, and numbers be used so often in the mean.
 constexpr int64_t kShortest = 128, kOften = 160, kLeastWork = 1 << 24;
-// Where one operand stays split, a few rows repay the matrices that they fill in part: the more the farther they lie.
-constexpr int64_t kNearby = 1 << 20, kManyRows = 64;
+// Where one operand stays split, fewer rows repay that they fill matrices in part: the more the farther these lie.
+constexpr int64_t kNearby = 1 << 20, kSomeRows = 48, kManyRows = 64;
 
 int64_t padded(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -83,14 +84,11 @@ struct Product {
   }
 
   void finish(const Part& of, int64_t i, int64_t rows, int64_t j, int64_t cols, const float* sums) const {
-    for (int64_t end = j + cols; j < end; j += kPart, sums += kPart) {
-      const int64_t some = std::min(kPart, end - j);
-      float* to = c + i * crs + j;
-      const Epilogue<float> last = step(of, i, j);
-      if (thirds_by_matrices->finish(sums, kPitch, rows, some, to, crs, last)) continue;
-      blocked(rows, some, of.depth, a.at + i * a.step + of.p * a.sums, a.step, a.sums,
-              Rows<float>{b.at + of.p * b.sums + j * b.step, b.sums, b.step, rows}, to, crs, last);
-    }
+    float* to = c + i * crs + j;
+    const Epilogue<float> last = step(of, i, j);
+    if (thirds_by_matrices->finish(sums, kPitch, rows, cols, to, crs, last)) return;
+    blocked(rows, cols, of.depth, a.at + i * a.step + of.p * a.sums, a.step, a.sums,
+            Rows<float>{b.at + of.p * b.sums + j * b.step, b.sums, b.step, rows}, to, crs, last);
   }
 
   // What a thread asks memory for while it multiplies the strip at row i: the next strip, and its share of the next
@@ -111,17 +109,20 @@ struct Product {
   }
 
   void block(const Part& of, int64_t i0, int64_t rows, int64_t j0, int64_t cols, float* sums) const {
-    const int64_t wide = padded(cols, kStrip);
     for (int64_t p = 0; p < of.depth; p += kPiece) {
       interruption_point();
       const int64_t deep = of.deep(p), apart = Thirds::size(deep);
       for (int64_t i = 0; i < rows; i += kStrip) {
         const int64_t some = std::min(kStrip, rows - i);
-        float* to = sums + i * kPitch;
         Fetch fetch = next(of, i0, i, rows, j0, cols, p);
-        thirds_by_matrices->multiply(padded(some, kSide), wide, deep, of.strip(i0 + i, p), apart, of.panel(j0, p),
-                                     apart, to, kPitch, p != 0, fetch);
-        if (p + kPiece >= of.depth) finish(of, of.i + i0 + i, some, of.j + j0, cols, to);
+        fetch.spread(3 * deep / kDepth * (padded(cols, kStrip) / kStrip));
+        for (int64_t j = 0; j < cols; j += kPart) {
+          const int64_t columns = std::min(kPart, cols - j);
+          float* to = sums + i * kPitch + j;
+          thirds_by_matrices->multiply(padded(some, kSide), padded(columns, kStrip), deep, of.strip(i0 + i, p), apart,
+                                       of.panel(j0 + j, p), apart, to, kPitch, p != 0, fetch);
+          if (p + kPiece >= of.depth) finish(of, of.i + i0 + i, some, of.j + j0 + j, columns, to);
+        }
       }
     }
     if (of.p + of.depth == k && e.finish)
@@ -132,8 +133,8 @@ struct Product {
     int64_t high = kTall, wide = kWide;
     const auto across = [&] { return (of.cols + wide - 1) / wide; };
     const auto down = [&] { return (of.rows + high - 1) / high; };
-    while (threads && across() * down() < kBlocksOfThread * num_threads() && (wide > kPart || high > kStrip))
-      (wide > kPart ? wide : high) /= 2;
+    while (threads && across() * down() < kBlocksOfThread * num_threads() && (wide > kNarrow || high > kStrip))
+      (wide > kNarrow ? wide : high) /= 2;
     const int64_t row = across();
     parallel_for(down() * row, threads ? 1 : kSerial, [&](int64_t t, int64_t end) {
       float* sums = scratch<float>(kScratchSums, kTall * kPitch);
@@ -178,7 +179,7 @@ void gemm_by_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars
 
 bool keeping_thirds_pays(int64_t m, int64_t n, int64_t k, int64_t brs, int64_t bcs) {
   return multiplies_thirds() && (brs == 1 || bcs == 1) && n >= kStrip && k >= kDepth && k <= kMostThirds &&
-         m >= (size_of_thirds(n, k) <= kNearby ? kSide : kManyRows);
+         m >= (size_of_thirds(n, k) <= kNearby ? kSomeRows : kManyRows);
 }
 int64_t size_of_thirds(int64_t n, int64_t k) { return 3 * padded(n, kStrip) * padded(k, kDepth); }
 void split_thirds(int64_t n, int64_t k, const float* b, int64_t brs, int64_t bcs, uint16_t* thirds) {

@@ -49,7 +49,6 @@ void tile(int64_t k, const uint16_t* a, int64_t strip, const uint16_t* b, int64_
 
 void multiply(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t strip, const uint16_t* b, int64_t panel,
               float* c, int64_t crs, bool adds, Fetch& next) {
-  next.spread(3 * (k / kDepth) * (n / (2 * kSide)) * ((m + kSide) / (2 * kSide)));
   begin_matrices();
   for (int64_t i = 0; i < m; i += 2 * kSide)
     for (int64_t j = 0; j < n; j += 2 * kSide)
@@ -122,12 +121,14 @@ void from_pairs(const float* from, int64_t rs, int64_t rows, int64_t cols, uint1
       });
 }
 
-bool sound(const float* sums, int64_t pitch, int64_t rows, int64_t cols) {
+// Asks for C, which is read or written afterwards.
+bool sound(const float* sums, int64_t pitch, int64_t rows, int64_t cols, const float* c, int64_t crs) {
   // the exponents' range as unsigned numbers without a sign: from 2^-96 to the largest
   const __m512i least = _mm512_set1_epi32((127 - 96) << 23), range = _mm512_set1_epi32((255 - (127 - 96)) << 23);
   __mmask16 bad = 0;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < cols; j += 16) {
+      __builtin_prefetch(c + i * crs + j, 1);
       const __m512i v = _mm512_maskz_loadu_epi32(first_lanes(cols - j), sums + i * pitch + j);
       const __m512i size = _mm512_and_si512(v, _mm512_set1_epi32(0x7fffffff));
       bad |= _mm512_mask_cmpge_epu32_mask(_mm512_test_epi32_mask(size, size), _mm512_sub_epi32(size, least), range);
@@ -137,7 +138,7 @@ bool sound(const float* sums, int64_t pitch, int64_t rows, int64_t cols) {
 
 bool finish(const float* sums, int64_t pitch, int64_t rows, int64_t cols, float* c, int64_t crs,
             const Epilogue<float>& e) {
-  if (!sound(sums, pitch, rows, cols)) return false;
+  if (!sound(sums, pitch, rows, cols, c, crs)) return false;
   const __m512 alpha = _mm512_set1_ps(e.alpha), beta = _mm512_set1_ps(e.beta);
   for (int64_t i = 0; i < rows; ++i, sums += pitch, c += crs) {
     const __m512 bias = _mm512_set1_ps(e.bias_row ? e.bias_row[i] : 0);
