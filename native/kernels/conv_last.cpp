@@ -53,10 +53,10 @@ bool as_they_lie(const ConvGeometry& g, float* x, float* w, Dims strides, const 
   if (g.products() < kFewProducts) return false;
   if (winograd_pays(g, which)) {
     if (which == ConvResult::Weights) return winograd_weights(g, x, y, w, strides), true;
-    float* packed = scratch<float>(kScratchD, winograd_packed_size(g, which));
-    winograd_pack(g, w, strides, which, packed);
-    const bool forward = which == ConvResult::Output;
-    winograd_convolve(g, which, forward ? x : y, packed, {bias}, forward ? y : x);
+    const bool splits = winograd_splits(g, which), forward = which == ConvResult::Output;
+    float* packed = scratch<float>(kScratchD, winograd_packed_size(g, which, splits));
+    winograd_pack(g, w, strides, which, splits, packed);
+    winograd_convolve(g, which, splits, forward ? x : y, packed, {bias}, forward ? y : x);
     return true;
   }
   if (pointwise_pays<float>(g, which, strides)) return pointwise_convolve(g, x, w, bias, y, which), true;

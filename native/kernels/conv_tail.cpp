@@ -217,12 +217,14 @@ void by_parts(const ConvTail& t, const Weights& weights, const Tensor& x, float*
 }
 
 void winograd_with_tail(const ConvTail& t, const float* x, float* y, const TailWeights& weights) {
+  const bool splits = winograd_splits(t.g, ConvResult::Output);
   const auto order = [&](const float* plain, float* to) {
     const int64_t strides[] = {9 * t.g.ic, 9, 3, 1};
-    winograd_pack(t.g, plain, strides, ConvResult::Output, to);
+    winograd_pack(t.g, plain, strides, ConvResult::Output, splits, to);
   };
-  auto packed = weights.in_order({}, size_t(winograd_packed_size(t.g, ConvResult::Output)) * sizeof(float), order);
-  winograd_convolve(t.g, ConvResult::Output, x, packed->weights,
+  const size_t bytes = size_t(winograd_packed_size(t.g, ConvResult::Output, splits)) * sizeof(float);
+  auto packed = weights.in_order(splits ? Key{3} : Key{}, bytes, order);
+  winograd_convolve(t.g, ConvResult::Output, splits, x, packed->weights,
                     {t.bias ? packed->bias.data() : nullptr, t.adds, t.activation}, y);
 }
 

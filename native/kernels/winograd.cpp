@@ -7,6 +7,7 @@
 #include "../core/machine.h"
 #include "../core/parallel.h"
 #include "gemm.h"
+#include "thirds.h"
 
 namespace flambeau {
 
@@ -25,7 +26,11 @@ const WinogradKernels& loops() {
   static const auto& chosen = best_loops(winograd_kernels_f32);
   return chosen;
 }
+constexpr int64_t kLeastSplit = 48, kLeastSummedSplit = 192;  // channels and filters whose thirds pay
+constexpr int64_t kTogether = 64;               // channels whose patches' sums are split together
+
 int64_t rounded(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+int64_t thirds_of(int64_t n) { return 3 * rounded(n, Thirds::kDepth); }
 
 // A convolution with stride 1, or the gradient of its input, which is another one.
 struct Planes {
@@ -81,13 +86,14 @@ struct Patches {
 // and channels below which the sums of patches do.
 constexpr int64_t kLeastPlaces = 48, kLeastSummed = 96, kLeastSide = 4, kLeastChannels = 24;
 
-// Filters in panels of at most the register tile's width, as even as whole vectors allow.
+// Filters in panels of at most the register tile's width, as even as whole vectors allow; or, where they are split, the
+// two columns of register matrices.
 struct Panels {
   int64_t filters, width, vectors, count;
-  explicit Panels(int64_t filters) : filters(filters) {
+  Panels(int64_t filters, bool splits) : filters(filters) {
     const auto& kernels = gemm_kernels<float>();
-    width = kernels.width, vectors = (filters + width - 1) / width;
-    const int64_t most = kernels.nr / width;
+    width = splits ? 2 * Thirds::kSide : kernels.width, vectors = (filters + width - 1) / width;
+    const int64_t most = splits ? kMostWide / width : kernels.nr / width;
     count = (vectors + most - 1) / most;
   }
   int64_t first(int64_t k) const { return k * vectors / count * width; }
@@ -144,16 +150,47 @@ bool winograd_pays(const ConvGeometry& g, ConvResult which) {
          g.n * volume(made) >= (which == ConvResult::Output ? kLeastPlaces : kLeastSummed);
 }
 
-int64_t winograd_packed_size(const ConvGeometry& g, ConvResult which) {
+bool winograd_splits(const ConvGeometry& g, ConvResult which) {
+  const int64_t least = which == ConvResult::Weights ? kLeastSummedSplit : kLeastSplit;
+  return multiplies_thirds() && std::min(g.ic, g.oc) >= least;
+}
+
+int64_t winograd_packed_size(const ConvGeometry& g, ConvResult which, bool splits) {
   const Planes s(g, which);
-  return kPoints * s.channels * Panels(s.filters).vectors * gemm_kernels<float>().width;
+  const Panels panels(s.filters, splits);
+  return kPoints * panels.vectors * panels.width * (splits ? thirds_of(s.channels) / 2 : s.channels);
+}
+
+// Thirds of [panel][point][channel][filter].
+static void pack_thirds(const Planes& s, const Taps& taps, uint16_t* packed) {
+  constexpr int64_t kDepth = Thirds::kDepth;
+  const Panels panels(s.filters, true);
+  const int64_t pieces = (s.channels + kDepth - 1) / kDepth, deep = rounded(s.channels, kDepth);
+  parallel_for(panels.count * pieces, 2, [&](int64_t unit, int64_t end) {
+    float* laid = scratch<float>(kScratchA, (9 + kPoints) * kDepth * kMostWide);
+    float* u = laid + 9 * kDepth * kMostWide;
+    for (; unit < end; ++unit) {
+      const int64_t panel = unit / pieces, c0 = unit % pieces * kDepth, wide = panels.wide(panel);
+      const int64_t channels = std::min(kDepth, s.channels - c0);
+      Taps here = taps;
+      here.w += panels.first(panel) * taps.filter + c0 * taps.channel;
+      const LaidTaps from(here, panels.cols(panel), wide, channels, laid);
+      for (int64_t c = 0; c < channels; ++c)
+        loops().weights(from.at + c * from.channel, from.tap, wide, u + c * wide, kDepth * wide);
+      for (int k = 0; k < kPoints; ++k)
+        thirds_by_matrices->panels(u + k * kDepth * wide, wide, channels, wide,
+                                   packed + 3 * deep * (kPoints * panels.first(panel) + k * wide) + Thirds::size(c0),
+                                   Thirds::size(deep), kDepth);
+    }
+  });
 }
 
 // [panel][point][channel][filter]
-void winograd_pack(const ConvGeometry& g, const float* w, Dims strides, ConvResult which, float* packed) {
+void winograd_pack(const ConvGeometry& g, const float* w, Dims strides, ConvResult which, bool splits, float* packed) {
   const Planes s(g, which);
-  const Panels panels(s.filters);
   const Taps taps(w, strides, which);
+  if (splits) return pack_thirds(s, taps, reinterpret_cast<uint16_t*>(packed));
+  const Panels panels(s.filters, false);
   const int64_t pieces = (s.channels + kChannels - 1) / kChannels;
   parallel_for(panels.count * pieces, 4, [&](int64_t unit, int64_t end) {
     alignas(64) float laid[9 * kChannels * kMostWide];
@@ -175,16 +212,20 @@ namespace {
 // A convolution while it is computed: blocks of patches, and for each the panels of filters.
 struct Convolution {
   const Planes s;
-  const Panels panels{s.filters};
+  const bool splits;
+  const Panels panels{s.filters, splits};
   const GemmKernels<float>& products = gemm_kernels<float>();
   const float *from, *packed;
   const WinogradTail& tail;
   float* to;
-  const int64_t lda = rounded(s.channels, 16) + 16, ldm = products.nr, total = s.patches();
-  const int64_t fits = kCacheNumbers / (kPoints * (lda + ldm)) / products.mr * products.mr;
+  const int64_t lda = rounded(s.channels, 16) + 16, ldm = splits ? kMostWide : products.nr, total = s.patches();
+  const int64_t unit = splits ? 2 * Thirds::kSide : products.mr;
+  const int64_t fits = splits ? kMostPatches : kCacheNumbers / (kPoints * (lda + ldm)) / products.mr * products.mr;
   const int64_t most = std::clamp<int64_t>(fits, 2 * products.mr, kMostPatches);
-  const int64_t blocks = (total + most - 1) / most, block = rounded((total + blocks - 1) / blocks, products.mr);
-  const int64_t point = block * lda, sums = block * ldm;  // numbers of one of the 16 points
+  const int64_t blocks = (total + most - 1) / most, block = rounded((total + blocks - 1) / blocks, unit);
+  const int64_t strip = Thirds::size(rounded(s.channels, Thirds::kDepth));  // of 16 patches, where they are split
+  const int64_t point = splits ? block / Thirds::kSide * strip : block * lda;  // numbers of one of the 16 points
+  const int64_t sums = block * ldm;
 
   void turn_patches(int64_t first, int64_t count, const float* zeros, float* v) const {
     const float* patch[16];
@@ -194,6 +235,27 @@ struct Convolution {
       loops().patch(patch, s.channels, v + t * lda, point);
     }
   }
+  // In strips of 16, some channels at a time.
+  void split_patches(int64_t first, int64_t count, const float* zeros, uint16_t* v) const {
+    constexpr int64_t kSide = Thirds::kSide, kApart = kTogether + 16;
+    const float* patch[kSide][16];
+    alignas(64) float some[kPoints * kSide * kApart];
+    Patches at(s, first);
+    for (int64_t t = 0; t < count; t += kSide, v += strip) {
+      const int64_t rows = std::min(kSide, count - t);
+      for (int64_t r = 0; r < rows; ++r, at.next()) at.of_input(from, zeros, patch[r]);
+      for (int64_t c = 0; c < s.channels; c += kTogether) {
+        const int64_t channels = std::min(kTogether, s.channels - c);
+        for (int64_t r = 0; r < rows; ++r) {
+          loops().patch(patch[r], channels, some + r * kApart, kSide * kApart);
+          for (const float*& place : patch[r]) place += channels;
+        }
+        for (int k = 0; k < kPoints; ++k)
+          thirds_by_matrices->strips(some + k * kSide * kApart, kApart, rows, channels, v + k * point + Thirds::size(c),
+                                     strip, rounded(channels, Thirds::kDepth));
+      }
+    }
+  }
   void multiply(int64_t panel, int64_t count, const float* v, float* m) const {
     const int64_t wide = panels.wide(panel);
     const float* u = packed + kPoints * s.channels * panels.first(panel);
@@ -201,6 +263,14 @@ struct Convolution {
       for (int64_t t = 0; t < count; t += products.mr)
         products.tile(s.channels, v + k * point + t * lda, lda, 1, u + k * s.channels * wide, wide,
                       m + k * sums + t * ldm, ldm, int(std::min<int64_t>(products.mr, count - t)), int(wide), {});
+  }
+  void multiply(int64_t panel, int64_t count, const uint16_t* v, float* m) const {
+    const int64_t wide = panels.wide(panel), deep = rounded(s.channels, Thirds::kDepth);
+    const auto* u = reinterpret_cast<const uint16_t*>(packed) + 3 * deep * kPoints * panels.first(panel);
+    Fetch nothing;
+    for (int k = 0; k < kPoints; ++k)
+      thirds_by_matrices->multiply(rounded(count, Thirds::kSide), wide, deep, v + k * point, strip,
+                                   u + 3 * deep * k * wide, strip, m + k * sums, ldm, false, nothing);
   }
   void write_results(int64_t panel, int64_t first, int64_t count, const float* m, float* outside) const {
     const int64_t f = panels.first(panel);
@@ -217,16 +287,17 @@ struct Convolution {
     const int64_t threads = num_threads();
     const int64_t parts = blocks >= 4 * threads ? 1 : std::min<int64_t>(threads, panels.count);
     parallel_for(blocks * parts, 1, [&](int64_t unit, int64_t end) {
-      float* v = scratch<float>(kScratchA, kPoints * point);
+      float* v = splits ? nullptr : scratch<float>(kScratchA, kPoints * point);
+      uint16_t* thirds = splits ? scratch<uint16_t>(kScratchThirds, kPoints * point) : nullptr;
       float* m = scratch<float>(kScratchB, kPoints * sums);
       float* zeros = scratch<float>(kScratchC, s.channels + s.filters);
       std::fill_n(zeros, s.channels, 0.f);
       for (; unit < end; ++unit) {
         const int64_t first = unit / parts * block, count = std::min(block, total - first), part = unit % parts;
         if (count <= 0) continue;
-        turn_patches(first, count, zeros, v);
+        splits ? split_patches(first, count, zeros, thirds) : turn_patches(first, count, zeros, v);
         for (int64_t p = part * panels.count / parts; p < (part + 1) * panels.count / parts; ++p) {
-          multiply(p, count, v, m);
+          splits ? multiply(p, count, thirds, m) : multiply(p, count, v, m);
           write_results(p, first, count, m, zeros + s.channels);
         }
       }
@@ -238,14 +309,16 @@ struct Convolution {
 // the channels, so that each sum is made by one.
 struct WeightSums {
   const Planes s;
-  const Panels panels{s.filters};
+  const bool splits;
+  const Panels panels{s.filters, splits};
   const GemmKernels<float>& products = gemm_kernels<float>();
   const float *x, *gy;
   const int64_t total = s.patches(), padded = panels.vectors * panels.width;
-  const int64_t share = rounded((s.channels + num_threads() - 1) / num_threads(), products.mr);
+  const int64_t unit = splits ? 2 * Thirds::kSide : products.mr, channels_padded = rounded(s.channels, unit);
+  const int64_t share = rounded((s.channels + num_threads() - 1) / num_threads(), unit);
   const int64_t blocks = (total + kSummedPatches - 1) / kSummedPatches, block = (total + blocks - 1) / blocks;
   const int64_t lda = rounded(share, 16) + 16, point = block * lda;
-  float* const sums = scratch<float>(kScratchD, kPoints * s.channels * padded);  // as packed weights
+  float* const sums = scratch<float>(kScratchD, kPoints * channels_padded * padded);  // as packed weights
 
   // Of the patches from `first` on: the sums of channels from c0 on, and those of the result's gradient in panels.
   void turn(int64_t first, int64_t count, int64_t c0, int64_t channels, const float* zeros, float* v, float* z) const {
@@ -268,8 +341,24 @@ struct WeightSums {
       for (int k = 0; k < kPoints; ++k)
         for (int64_t c = 0; c < channels; c += products.mr)
           products.tile(count, v + k * point + c, 1, lda, z + (f * kPoints + k * wide) * block, wide,
-                        sums + kPoints * s.channels * f + (k * s.channels + c0 + c) * wide, wide,
+                        sums + kPoints * channels_padded * f + (k * channels_padded + c0 + c) * wide, wide,
                         int(std::min<int64_t>(products.mr, channels - c)), int(wide), {1, begins ? 0.f : 1.f});
+    }
+  }
+  void add_thirds(bool begins, int64_t count, int64_t c0, int64_t channels, const float* v, const float* z) const {
+    const Thirds& by = *thirds_by_matrices;
+    const int64_t deep = rounded(count, Thirds::kDepth), strip = Thirds::size(deep);
+    uint16_t* left = scratch<uint16_t>(kScratchThirds, 3 * deep * (rounded(share, unit) + kMostWide));
+    uint16_t* right = left + 3 * deep * rounded(share, unit);
+    Fetch nothing;
+    for (int k = 0; k < kPoints; ++k) {
+      by.turned_strips(v + k * point, lda, count, channels, left, strip, deep);
+      for (int64_t p = 0; p < panels.count; ++p) {
+        const int64_t f = panels.first(p), wide = panels.wide(p);
+        by.panels(z + (f * kPoints + k * wide) * block, wide, count, wide, right, strip, deep);
+        by.multiply(rounded(channels, Thirds::kSide), wide, deep, left, strip, right, strip,
+                    sums + kPoints * channels_padded * f + (k * channels_padded + c0) * wide, wide, !begins, nothing);
+      }
     }
   }
   void run() const {
@@ -284,7 +373,7 @@ struct WeightSums {
           interruption_point();
           const int64_t count = std::min(block, total - first);
           turn(first, count, c0, channels, zeros, v, z);
-          add(first == 0, count, c0, channels, v, z);
+          splits ? add_thirds(first == 0, count, c0, channels, v, z) : add(first == 0, count, c0, channels, v, z);
         }
       }
     });
@@ -296,9 +385,9 @@ struct WeightSums {
       for (; unit < end; ++unit) {
         const int64_t panel = unit / pieces, c0 = unit % pieces * kChannels, wide = panels.wide(panel);
         const int64_t f = panels.first(panel), channels = std::min(kChannels, s.channels - c0);
-        const float* u = sums + kPoints * s.channels * f + c0 * wide;
+        const float* u = sums + kPoints * channels_padded * f + c0 * wide;
         for (int64_t c = 0; c < channels; ++c)
-          loops().taps(u + c * wide, s.channels * wide, wide, laid + c * 9 * wide, wide);
+          loops().taps(u + c * wide, channels_padded * wide, wide, laid + c * 9 * wide, wide);
         for (int64_t k = 0; k < panels.cols(panel); ++k) {
           float* to = gw + (f + k) * taps.filter + c0 * taps.channel;
           for (int64_t c = 0; c < channels; ++c)
@@ -311,13 +400,14 @@ struct WeightSums {
 
 }  // namespace
 
-void winograd_convolve(const ConvGeometry& g, ConvResult which, const float* from, const float* packed,
+void winograd_convolve(const ConvGeometry& g, ConvResult which, bool splits, const float* from, const float* packed,
                        const WinogradTail& tail, float* to) {
-  Convolution{.s = Planes(g, which), .from = from, .packed = packed, .tail = tail, .to = to}.run();
+  Convolution{.s = Planes(g, which), .splits = splits, .from = from, .packed = packed, .tail = tail, .to = to}.run();
 }
 
 void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, float* gw, Dims strides) {
-  const WeightSums sums{.s = Planes(g, ConvResult::Output), .x = x, .gy = gy};
+  const WeightSums sums{.s = Planes(g, ConvResult::Output), .splits = winograd_splits(g, ConvResult::Weights), .x = x,
+                        .gy = gy};
   sums.run();
   sums.write(Taps(gw, strides, ConvResult::Output), gw);
 }

@@ -30,11 +30,13 @@ extern const WinogradKernels* winograd_kernels_f32[2];
 // Which passes of which convolutions are computed so, because it takes less time.
 bool winograd_pays(const ConvGeometry& g, ConvResult which);
 bool winograd_has(Activation::Kind activation);
+// Whether the products are computed from numbers in three parts (thirds.h), for which weights are packed otherwise.
+bool winograd_splits(const ConvGeometry& g, ConvResult which);
 
 // Weights [oc, ic, 3, 3] through their strides as `winograd_convolve` reads them: how many numbers, and these. For the
 // gradient of the input they are turned, and filters and channels change places.
-int64_t winograd_packed_size(const ConvGeometry& g, ConvResult which);
-void winograd_pack(const ConvGeometry& g, const float* w, Dims strides, ConvResult which, float* packed);
+int64_t winograd_packed_size(const ConvGeometry& g, ConvResult which, bool splits);
+void winograd_pack(const ConvGeometry& g, const float* w, Dims strides, ConvResult which, bool splits, float* packed);
 
 // The result, or the gradient of the input. `adds`: to what is there.
 struct WinogradTail {
@@ -42,7 +44,7 @@ struct WinogradTail {
   bool adds = false;
   Activation activation;
 };
-void winograd_convolve(const ConvGeometry& g, ConvResult which, const float* from, const float* packed,
+void winograd_convolve(const ConvGeometry& g, ConvResult which, bool splits, const float* from, const float* packed,
                        const WinogradTail& tail, float* to);
 // The gradient of the weights, [oc, ic, 3, 3] through its strides.
 void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, float* gw, Dims strides);
