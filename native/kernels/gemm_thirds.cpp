@@ -23,7 +23,7 @@ constexpr int64_t kPart = 128;                  // columns of C that are finishe
 constexpr int64_t kNarrow = 256;                // of a block at least, where there are more threads than blocks
 constexpr int64_t kPackedNumbers = 4 << 20;     // of an operand at a time
 constexpr int64_t kTogether = 128;              // rows or columns that a thread splits at a time
-constexpr int64_t kBlocksOfThread = 4;
+constexpr int64_t kBlocksOfThread = 2;
 // What splitting costs: sums must be long, and numbers be used so often in the mean.
 constexpr int64_t kShortest = 128, kOften = 160, kLeastWork = 1 << 24;
 // Where one operand stays split, fewer rows repay that they fill matrices in part: the more the farther these lie.
@@ -31,30 +31,35 @@ constexpr int64_t kNearby = 1 << 20, kSomeRows = 48, kManyRows = 64;
 
 int64_t padded(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// An operand, and how a part of it is split, `many` rows of A or columns of B: pieces of k one after the other, in each
-// of them the strips or panels.
 struct Operand {
   const float* at;
   int64_t step, sums;  // strides, of rows of A or columns of B, and along k
   bool left;
-
-  void split(int64_t first, int64_t many, int64_t p0, int64_t k, uint16_t* to, bool threads) const {
-    const int64_t all = padded(many, kStrip), pieces = (k + kPiece - 1) / kPiece;
-    const int64_t groups = (many + kTogether - 1) / kTogether;
+};
+// How some rows of A or columns of B, `many` from `first` on, are split for k numbers from p0 on: pieces of these one
+// after the other, in each of them the strips or panels.
+struct Splitting {
+  const Operand& of;
+  int64_t first, many, p0, k;
+  uint16_t* to;
+  int64_t pieces() const { return (k + kPiece - 1) / kPiece; }
+  int64_t tasks() const { return (many + kTogether - 1) / kTogether * pieces(); }
+  void run(int64_t task) const {
     const Thirds& by = *thirds_by_matrices;
-    const auto pack = sums == 1 ? (left ? by.strips : by.turned_panels) : left ? by.turned_strips : by.panels;
-    parallel_for(pieces * groups, threads ? 2 : kSerial, [&](int64_t t, int64_t end) {
-      for (; t < end; ++t) {
-        const int64_t i = t / pieces * kTogether, p = t % pieces * kPiece;
-        const int64_t some = std::min(kTogether, many - i), depth = std::min(kPiece, k - p);
-        const int64_t deep = padded(depth, kDepth);
-        const float* from = at + (first + i) * step + (p0 + p) * sums;
-        pack(from, sums == 1 ? step : sums, sums == 1 ? some : depth, sums == 1 ? depth : some,
-             to + 3 * (all * p + i * deep), Thirds::size(deep), deep);
-      }
-    });
+    const bool along = of.sums == 1;
+    const auto pack = along ? (of.left ? by.strips : by.turned_panels) : of.left ? by.turned_strips : by.panels;
+    const int64_t i = task / pieces() * kTogether, p = task % pieces() * kPiece;
+    const int64_t some = std::min(kTogether, many - i), depth = std::min(kPiece, k - p), deep = padded(depth, kDepth);
+    pack(of.at + (first + i) * of.step + (p0 + p) * of.sums, along ? of.step : of.sums, along ? some : depth,
+         along ? depth : some, to + 3 * (padded(many, kStrip) * p + i * deep), Thirds::size(deep), deep);
   }
 };
+void split(const Splitting& one, const Splitting& other, bool threads) {
+  const int64_t tasks = one.tasks(), all = tasks + other.tasks();
+  parallel_for(all, threads ? 2 : kSerial, [&](int64_t t, int64_t end) {
+    for (; t < end; ++t) t < tasks ? one.run(t) : other.run(t - tasks);
+  });
+}
 
 struct Product {
   int64_t m, n, k;
@@ -133,8 +138,11 @@ struct Product {
     int64_t high = kTall, wide = kWide;
     const auto across = [&] { return (of.cols + wide - 1) / wide; };
     const auto down = [&] { return (of.rows + high - 1) / high; };
-    while (threads && across() * down() < kBlocksOfThread * num_threads() && (wide > kNarrow || high > kStrip))
-      (wide > kNarrow ? wide : high) /= 2;
+    if (threads) {
+      while (across() * down() < 2 * kBlocksOfThread * num_threads() && wide > kNarrow) wide /= 2;
+      while (across() * down() < kBlocksOfThread * num_threads() && high > kStrip) high /= 2;
+    }
+    high = padded((of.rows + down() - 1) / down(), kStrip), wide = padded((of.cols + across() - 1) / across(), kPart);
     const int64_t row = across();
     parallel_for(down() * row, threads ? 1 : kSerial, [&](int64_t t, int64_t end) {
       float* sums = scratch<float>(kScratchSums, kTall * kPitch);
@@ -154,10 +162,10 @@ struct Product {
       uint16_t* panels = strips + 3 * tall * deep;
       for (int64_t j = 0; j < n; j += most) {
         const int64_t cols = std::min(most, n - j);
-        b.split(j, cols, p, depth, panels, threads);
         for (int64_t i = 0; i < m; i += most) {
           const int64_t rows = std::min(most, m - i);
-          if (j == 0 || m > most) a.split(i, rows, p, depth, strips, threads);
+          const bool again = j == 0 || m > most;
+          split({b, j, i == 0 ? cols : 0, p, depth, panels}, {a, i, again ? rows : 0, p, depth, strips}, threads);
           blocks({i, rows, j, cols, p, depth, strips, panels}, threads);
         }
       }
@@ -183,7 +191,8 @@ bool keeping_thirds_pays(int64_t m, int64_t n, int64_t k, int64_t brs, int64_t b
 }
 int64_t size_of_thirds(int64_t n, int64_t k) { return 3 * padded(n, kStrip) * padded(k, kDepth); }
 void split_thirds(int64_t n, int64_t k, const float* b, int64_t brs, int64_t bcs, uint16_t* thirds) {
-  Operand{b, bcs, brs, false}.split(0, n, 0, k, thirds, false);
+  const Operand right{b, bcs, brs, false};
+  split({right, 0, n, 0, k, thirds}, {right, 0, 0, 0, k, nullptr}, false);
 }
 void gemm_with_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, const float* b, int64_t brs,
                       int64_t bcs, const uint16_t* thirds, float* c, int64_t crs, const Epilogue<float>& e) {
@@ -191,7 +200,7 @@ void gemm_with_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t a
   uint16_t* strips = scratch<uint16_t>(kScratchThirds, size_of_thirds(kTall, k));
   for (int64_t i = 0; i < m; i += kTall) {
     const int64_t rows = std::min(kTall, m - i);
-    product.a.split(i, rows, 0, k, strips, false);
+    split({product.a, i, rows, 0, k, strips}, {product.b, 0, 0, 0, k, nullptr}, false);
     product.blocks({i, rows, 0, n, 0, k, strips, thirds}, false);
   }
 }
