@@ -25,7 +25,7 @@ constexpr int64_t kPackedNumbers = 4 << 20;     // of an operand at a time
 constexpr int64_t kTogether = 128;              // rows or columns that a thread splits at a time
 constexpr int64_t kBlocksOfThread = 2;
 // What splitting costs: sums must be long, and numbers be used so often in the mean.
-constexpr int64_t kShortest = 128, kOften = 160, kLeastWork = 1 << 24;
+constexpr int64_t kShortest = 128, kOften = 160, kLeastWork = 1 << 25;
 // Where one operand stays split, fewer rows repay that they fill matrices in part: the more the farther these lie.
 constexpr int64_t kNearby = 1 << 20, kSomeRows = 48, kManyRows = 64;
 
