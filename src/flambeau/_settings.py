@@ -79,7 +79,7 @@ def get_float32_matmul_precision():
 def set_float32_matmul_precision(precision):
     """How exact float32 products on CUDA devices must be: "high" and "medium" allow TF32 there.
 
-    On the CPU they are computed in float32 whatever is asked for.
+    On the CPU they are as exact as float32 whatever is asked for.
 
     >>> import flambeau
     >>> flambeau.set_float32_matmul_precision("high")

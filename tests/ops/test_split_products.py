@@ -138,3 +138,52 @@ def test_the_switch():
         backends.mkldnn.matmul.fp32_precision = value
         assert backends.mkldnn.matmul.fp32_precision == value
         assert flambeau._C.splits_floats() == (before and value != "ieee")
+
+
+@pytest.mark.parametrize(("images", "channels", "filters", "side", "padding"),
+                         [(2, 64, 64, 20, 1), (3, 50, 70, 17, 1), (1, 64, 200, 15, 2), (2, 300, 128, 21, 1),
+                          (2, 200, 230, 14, 0), (1, 130, 48, 31, 1)])
+@pytest.mark.parametrize("last", [False, True])
+def test_filters_of_three_by_three(images, channels, filters, side, padding, last, plain):
+    form = flambeau.channels_last if last else flambeau.contiguous_format
+    x = numbers(images * channels * side, side + 3).reshape(images, channels, side, side + 3).contiguous()
+    x = x.contiguous(memory_format=flambeau.channels_last).requires_grad_()
+    w = (numbers(filters * channels, 9).reshape(filters, channels, 3, 3) * 0.1).contiguous(memory_format=form)
+    w.requires_grad_()
+
+    def step(x, w):
+        y = nn.functional.conv2d(x, w, padding=padding)
+        factor = flambeau.arange(y.numel(), dtype=flambeau.float64).reshape(y.shape).sin().to(y.dtype)
+        return [y.detach(), *flambeau.autograd.grad((y * factor).sum(), [x, w])]
+    exact = step(x.double(), w.double())
+    for got, by_vectors, want in zip(step(x, w), plain(lambda: step(x, w)), exact, strict=True):
+        want = want.numpy()
+        assert rms(got, want) <= 1.6 * max(rms(by_vectors, want), 1e-7 * np.abs(want).max())
+
+
+def test_kept_weights_are_packed_for_each_way(plain):
+    layer = nn.Conv2d(96, 64, 3, padding=1).eval()
+    x = numbers(96, 400).reshape(1, 96, 20, 20)
+
+    def run():
+        with flambeau.no_grad():
+            return layer(x)
+    first, whole = run(), plain(run)
+    for _ in range(5):
+        assert flambeau.equal(plain(run), whole) and flambeau.equal(run(), first)
+    assert np.allclose(first.numpy(), whole.numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("batch", "ins", "outs", "side", "stride"), [(4, 256, 512, 14, 1), (2, 300, 400, 29, 2)])
+def test_filters_of_one_place(batch, ins, outs, side, stride, plain):
+    x = numbers(batch * ins, side * side).reshape(batch, ins, side, side)
+    x = x.contiguous(memory_format=flambeau.channels_last).requires_grad_()
+    w = numbers(outs, ins).reshape(outs, ins, 1, 1).requires_grad_()
+
+    def step(x, w):
+        y = nn.functional.conv2d(x, w, stride=stride)
+        return [y.detach(), *flambeau.autograd.grad(y.square().sum(), [x, w])]
+    exact = step(x.double(), w.double())
+    for got, by_vectors, want in zip(step(x, w), plain(lambda: step(x, w)), exact, strict=True):
+        want = want.numpy()
+        assert rms(got, want) <= 1.6 * max(rms(by_vectors, want), 1e-7 * np.abs(want).max())
