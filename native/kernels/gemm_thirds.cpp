@@ -1,7 +1,7 @@
-// Products of float32 by matrix instructions for bfloat16 (thirds.h). Both operands are split into thirds first, by all
-// threads, as much of them as a last cache holds. Then a thread computes a block of C whole: pieces of k one after the
-// other, in each of them 32 rows of A after the others, which stay in the first cache while they meet all panels of the
-// block, which stay in the second one.
+// Products of float32 by matrix instructions for bfloat16 (thirds.h). The smaller operand is split into thirds first, by
+// all threads. Then a thread takes some rows or columns of the larger one, whose thirds it makes for itself, so that they
+// are in its second cache, and computes a block of C after the other: pieces of k one after the other, in each of them 32
+// rows of A after the others, which stay in the first cache while they meet all panels of the block.
 //
 // Sums that thirds do not give as float32 does, infinite ones, not numbers, and very small ones, are computed again by
 // vectors, a part of C at a time; parts lie the same whatever the number of threads.
@@ -20,10 +20,9 @@ constexpr int64_t kPiece = 128;                 // of k: the thirds of a strip f
 constexpr int64_t kTall = 256, kWide = 512;     // a block of C; its sums and a piece of its panels fill a second cache
 constexpr int64_t kPitch = kWide + kSide;
 constexpr int64_t kPart = 128;                  // columns of C that are finished, or computed again, together
-constexpr int64_t kNarrow = 256;                // of a block at least, where there are more threads than blocks
 constexpr int64_t kPackedNumbers = 4 << 20;     // of an operand at a time
 constexpr int64_t kTogether = 128;              // rows or columns that a thread splits at a time
-constexpr int64_t kBlocksOfThread = 2;
+constexpr int64_t kTasksOfThread = 2;
 // What splitting costs: sums must be long, and numbers be used so often in the mean.
 constexpr int64_t kShortest = 128, kOften = 160, kLeastWork = 1 << 25;
 // Where one operand stays split, fewer rows repay that they fill matrices in part: the more the farther these lie.
@@ -54,11 +53,8 @@ struct Splitting {
          along ? depth : some, to + 3 * (padded(many, kStrip) * p + i * deep), Thirds::size(deep), deep);
   }
 };
-void split(const Splitting& one, const Splitting& other, bool threads) {
-  const int64_t tasks = one.tasks(), all = tasks + other.tasks();
-  parallel_for(all, threads ? 2 : kSerial, [&](int64_t t, int64_t end) {
-    for (; t < end; ++t) t < tasks ? one.run(t) : other.run(t - tasks);
-  });
+void split(const Splitting& all, bool threads) {
+  parallel_for(all.tasks(), threads ? 2 : kSerial, [&](int64_t t, int64_t end) { for (; t < end; ++t) all.run(t); });
 }
 
 struct Product {
@@ -134,40 +130,41 @@ struct Product {
       e.finish->piece(c + (of.i + i0) * crs + of.j + j0, crs, rows, cols);
   }
 
-  void blocks(const Part& of, bool threads) const {
-    int64_t high = kTall, wide = kWide;
-    const auto across = [&] { return (of.cols + wide - 1) / wide; };
-    const auto down = [&] { return (of.rows + high - 1) / high; };
-    if (threads) {
-      while (across() * down() < 2 * kBlocksOfThread * num_threads() && wide > kNarrow) wide /= 2;
-      while (across() * down() < kBlocksOfThread * num_threads() && high > kStrip) high /= 2;
-    }
-    high = padded((of.rows + down() - 1) / down(), kStrip), wide = padded((of.cols + across() - 1) / across(), kPart);
-    const int64_t row = across();
-    parallel_for(down() * row, threads ? 1 : kSerial, [&](int64_t t, int64_t end) {
-      float* sums = scratch<float>(kScratchSums, kTall * kPitch);
+  // All of C in this range, whose `right` or left operand each task splits for itself, while the other one is split.
+  void tasks(const Part& of, bool right, bool threads) const {
+    const int64_t all = right ? of.cols : of.rows, least = right ? kPart : kStrip;
+    int64_t unit = kTall;
+    const auto count = [&] { return (all + unit - 1) / unit; };
+    while (threads && count() < kTasksOfThread * num_threads() && unit > least) unit /= 2;
+    unit = padded((all + count() - 1) / count(), least);
+    parallel_for(count(), threads ? 1 : kSerial, [&](int64_t t, int64_t end) {
+      float* sums = scratch<float>(kScratchSums, kTall * kPitch + size_of_thirds(unit, of.depth) / 2);
+      auto* own = reinterpret_cast<uint16_t*>(sums + kTall * kPitch);
       for (; t < end; ++t) {
-        const int64_t i = t / row * high, j = t % row * wide;
-        block(of, i, std::min(high, of.rows - i), j, std::min(wide, of.cols - j), sums);
+        const int64_t first = t * unit, some = std::min(unit, all - first);
+        Part part = of;
+        if (right) part.j += first, part.cols = some, part.panels = own;
+        else part.i += first, part.rows = some, part.strips = own;
+        split({right ? b : a, right ? part.j : part.i, some, of.p, of.depth, own}, false);
+        for (int64_t i = 0; i < part.rows; i += kTall)
+          for (int64_t j = 0; j < part.cols; j += kWide)
+            block(part, i, std::min(kTall, part.rows - i), j, std::min(kWide, part.cols - j), sums);
       }
     });
   }
 
+  // Of the smaller operand as much is split first, by all threads, as the last cache holds.
   void run(bool threads) const {
+    const bool right = n > m;
+    const int64_t all = right ? m : n;
     for (int64_t p = 0; p < k; p += kMostThirds) {
-      const int64_t depth = std::min(kMostThirds, k - p), deep = padded(depth, kDepth);
-      const int64_t most = kPackedNumbers / deep / kWide * kWide;
-      const int64_t tall = padded(std::min(most, m), kStrip), across = padded(std::min(most, n), kStrip);
-      uint16_t* strips = scratch<uint16_t>(kScratchThirds, 3 * (tall + across) * deep);
-      uint16_t* panels = strips + 3 * tall * deep;
-      for (int64_t j = 0; j < n; j += most) {
-        const int64_t cols = std::min(most, n - j);
-        for (int64_t i = 0; i < m; i += most) {
-          const int64_t rows = std::min(most, m - i);
-          const bool again = j == 0 || m > most;
-          split({b, j, i == 0 ? cols : 0, p, depth, panels}, {a, i, again ? rows : 0, p, depth, strips}, threads);
-          blocks({i, rows, j, cols, p, depth, strips, panels}, threads);
-        }
+      const int64_t depth = std::min(kMostThirds, k - p), most = kPackedNumbers / padded(depth, kDepth) / kWide * kWide;
+      uint16_t* thirds = scratch<uint16_t>(kScratchThirds, size_of_thirds(std::min(most, all), depth));
+      for (int64_t first = 0; first < all; first += most) {
+        const int64_t some = std::min(most, all - first);
+        split({right ? a : b, first, some, p, depth, thirds}, threads);
+        if (right) tasks({first, some, 0, n, p, depth, thirds, nullptr}, true, threads);
+        else tasks({0, m, first, some, p, depth, nullptr, thirds}, false, threads);
       }
     }
   }
@@ -192,17 +189,12 @@ bool keeping_thirds_pays(int64_t m, int64_t n, int64_t k, int64_t brs, int64_t b
 int64_t size_of_thirds(int64_t n, int64_t k) { return 3 * padded(n, kStrip) * padded(k, kDepth); }
 void split_thirds(int64_t n, int64_t k, const float* b, int64_t brs, int64_t bcs, uint16_t* thirds) {
   const Operand right{b, bcs, brs, false};
-  split({right, 0, n, 0, k, thirds}, {right, 0, 0, 0, k, nullptr}, false);
+  split({right, 0, n, 0, k, thirds}, false);
 }
 void gemm_with_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, const float* b, int64_t brs,
                       int64_t bcs, const uint16_t* thirds, float* c, int64_t crs, const Epilogue<float>& e) {
   const Product product{m, n, k, {a, ars, 1, true}, {b, bcs, brs, false}, c, crs, e};
-  uint16_t* strips = scratch<uint16_t>(kScratchThirds, size_of_thirds(kTall, k));
-  for (int64_t i = 0; i < m; i += kTall) {
-    const int64_t rows = std::min(kTall, m - i);
-    split({product.a, i, rows, 0, k, strips}, {product.b, 0, 0, 0, k, nullptr}, false);
-    product.blocks({i, rows, 0, n, 0, k, strips, thirds}, false);
-  }
+  product.tasks({0, m, 0, n, 0, k, nullptr, thirds}, false, false);
 }
 
 }  // namespace flambeau
