@@ -22,9 +22,8 @@ constexpr int64_t kPitch = kWide + kSide;
 constexpr int64_t kPart = 128;                  // columns of C that are finished, or computed again, together
 constexpr int64_t kPackedNumbers = 4 << 20;     // of an operand at a time
 constexpr int64_t kTogether = 128;              // rows or columns that a thread splits at a time
-constexpr int64_t kTasksOfThread = 2;
 // What splitting costs: sums must be long, and numbers be used so often in the mean.
-constexpr int64_t kShortest = 128, kOften = 160, kLeastWork = 1 << 25;
+constexpr int64_t kShortest = 128, kOften = 160, kLeastWork = 1 << 26;
 // Where one operand stays split, fewer rows repay that they fill matrices in part: the more the farther these lie.
 constexpr int64_t kNearby = 1 << 20, kSomeRows = 48, kManyRows = 64;
 
@@ -133,11 +132,10 @@ struct Product {
   // All of C in this range, whose `right` or left operand each task splits for itself, while the other one is split.
   void tasks(const Part& of, bool right, bool threads) const {
     const int64_t all = right ? of.cols : of.rows, least = right ? kPart : kStrip;
-    int64_t unit = kTall;
-    const auto count = [&] { return (all + unit - 1) / unit; };
-    while (threads && count() < kTasksOfThread * num_threads() && unit > least) unit /= 2;
-    unit = padded((all + count() - 1) / count(), least);
-    parallel_for(count(), threads ? 1 : kSerial, [&](int64_t t, int64_t end) {
+    // as many tasks as repay what they share, but equally many for all threads
+    const int64_t wanted = padded((all + kTall - 1) / kTall, threads ? num_threads() : 1);
+    const int64_t unit = padded((all + wanted - 1) / wanted, least), count = (all + unit - 1) / unit;
+    parallel_for(count, threads ? 1 : kSerial, [&](int64_t t, int64_t end) {
       float* sums = scratch<float>(kScratchSums, kTall * kPitch + size_of_thirds(unit, of.depth) / 2);
       auto* own = reinterpret_cast<uint16_t*>(sums + kTall * kPitch);
       for (; t < end; ++t) {
