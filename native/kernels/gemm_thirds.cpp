@@ -1,5 +1,5 @@
-// Products of float32 by matrix instructions for bfloat16 (thirds.h). The smaller operand is split into thirds first, by
-// all threads. Then a thread takes some rows or columns of the larger one, makes their thirds for itself, so that they
+// Products of float32 by matrix instructions for bfloat16 (thirds.h). The smaller operand is split into thirds first,
+// by all threads. Then a thread takes some rows or columns of the larger one, makes their thirds for itself, so that they
 // are in its second cache, and computes a block of C after the other: pieces of k one after the other, in each of them
 // 32 rows of A after the others, which stay in the first cache while they meet all panels of the block.
 //
