@@ -1,7 +1,7 @@
 // Products of float32 by matrix instructions for bfloat16 (thirds.h). The smaller operand is split into thirds first,
-// by all threads. Then a thread takes some rows or columns of the larger one, makes their thirds for itself, so that they
-// are in its second cache, and computes a block of C after the other: pieces of k one after the other, in each of them
-// 32 rows of A after the others, which stay in the first cache while they meet all panels of the block.
+// by all threads. Then a thread takes some rows or columns of the larger one, makes their thirds for itself, so that
+// these are in its second cache, and computes a block of C after the other: pieces of k one after the other, in each of
+// them 32 rows of A after the others, which stay in the first cache while they meet all panels of the block.
 //
 // Sums that thirds do not give as float32 does, infinite ones, not numbers, and very small ones, are computed again by
 // vectors, a part of C at a time; parts lie the same whatever the number of threads.
