@@ -3,8 +3,8 @@
 // these are in its second cache, and computes a block of C after the other: pieces of k one after the other, in each of
 // them 32 rows of A after the others, which stay in the first cache while they meet all panels of the block.
 //
-// Sums that thirds do not give as float32 does, infinite ones, not numbers, and very small ones, are computed again by
-// vectors, a part of C at a time; parts lie the same whatever the number of threads.
+// Sums that thirds do not give as float32 does, infinite ones, not numbers, and very small ones, are computed by
+// vectors. Each number is so made in one way whatever is beside it.
 #include "gemm_thirds.h"
 
 #include <algorithm>
@@ -83,12 +83,16 @@ struct Product {
                            final ? e.bias_row : nullptr}, i, j);
   }
 
-  void finish(const Part& of, int64_t i, int64_t rows, int64_t j, int64_t cols, const float* sums) const {
+  void finish(const Part& of, int64_t i, int64_t rows, int64_t j, int64_t cols, float* sums) const {
+    const Thirds& by = *thirds_by_matrices;
     float* to = c + i * crs + j;
-    const Epilogue<float> last = step(of, i, j);
-    if (thirds_by_matrices->finish(sums, kPitch, rows, cols, to, crs, last)) return;
-    blocked(rows, cols, of.depth, a.at + i * a.step + of.p * a.sums, a.step, a.sums,
-            Rows<float>{b.at + of.p * b.sums + j * b.step, b.sums, b.step, rows}, to, crs, last);
+    if (!by.sound(sums, kPitch, rows, cols, to, crs)) {
+      float by_vectors[kStrip * kPart];
+      blocked(rows, cols, of.depth, a.at + i * a.step + of.p * a.sums, a.step, a.sums,
+              Rows<float>{b.at + of.p * b.sums + j * b.step, b.sums, b.step, rows}, by_vectors, kPart, {});
+      by.mend(sums, kPitch, rows, cols, by_vectors, kPart);
+    }
+    by.finish(sums, kPitch, rows, cols, to, crs, step(of, i, j));
   }
 
   // What a thread asks memory for while it multiplies the strip at row i: the next strip, and its share of the next

@@ -28,9 +28,13 @@ struct Thirds {
   void (*panels)(const float* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t apart, int64_t deep);
   void (*turned_panels)(const float* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t apart,
                         int64_t deep);
-  // What sums become in C. False, and nothing is written, where they are not what float32 gives: thirds have no
-  // infinity, and numbers below 2^-126 count as zero.
-  bool (*finish)(const float* sums, int64_t pitch, int64_t rows, int64_t cols, float* c, int64_t crs,
+  // Whether all sums are what float32 gives: not those with an infinity, of which there are no thirds, nor very small
+  // ones, since numbers below 2^-126 count as zero. It asks for C, which comes next.
+  bool (*sound)(const float* sums, int64_t pitch, int64_t rows, int64_t cols, const float* c, int64_t crs);
+  // Takes those that are not from other sums.
+  void (*mend)(float* sums, int64_t pitch, int64_t rows, int64_t cols, const float* from, int64_t from_pitch);
+  // What sums become in C.
+  void (*finish)(const float* sums, int64_t pitch, int64_t rows, int64_t cols, float* c, int64_t crs,
                  const Epilogue<float>& e);
 };
 bool multiplies_thirds();  // where the processor has such instructions, and float32 may be split for them

@@ -90,17 +90,34 @@ def test_a_row_of_small_numbers_keeps_its_digits(plain):
     assert np.allclose((a @ b)[17].numpy(), plain(lambda: a @ b)[17].numpy(), rtol=1e-4, atol=2.0 ** -126)
 
 
-def test_the_number_of_threads_changes_nothing():
-    a, b = numbers(500, 700), numbers(700, 900)
-    a[3, 5], b[6, 800], a[400] = np.inf, np.nan, a[400] * 1e-38
+def on_threads(f):
     threads, results = flambeau.get_num_threads(), []
     try:
         for n in (1, 2, 3, 8):
             flambeau.set_num_threads(n)
-            results.append((a @ b).numpy())
+            results.append(f().numpy())
     finally:
         flambeau.set_num_threads(threads)
-    assert all(np.array_equal(results[0], r, equal_nan=True) for r in results)
+    return results
+
+
+def test_the_number_of_threads_changes_nothing():
+    a, b = numbers(500, 700), numbers(700, 900)
+    a[3, 5], b[6, 800], a[400] = np.inf, np.nan, a[400] * 1e-38
+    first, *others = on_threads(lambda: a @ b)
+    assert all(np.array_equal(first, r, equal_nan=True) for r in others)
+    layer, x = nn.LSTM(64, 96), numbers(5, 70 * 64).reshape(5, 70, 64).clone()
+    x[1, 9], x[2, 50] = np.nan, 1e-37
+    first, *others = on_threads(lambda: layer(x)[0].detach())
+    assert all(np.array_equal(first, r, equal_nan=True) for r in others)
+
+
+def test_numbers_do_not_depend_on_their_neighbours():
+    a, b = numbers(500, 700), numbers(700, 900)
+    before = a @ b
+    a[17], b[:, 300] = np.nan, np.inf
+    after = a @ b
+    assert flambeau.equal(after[18:, :300], before[18:, :300]) and flambeau.equal(after[:17, 301:], before[:17, 301:])
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])

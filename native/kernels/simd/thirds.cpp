@@ -121,24 +121,31 @@ void from_pairs(const float* from, int64_t rs, int64_t rows, int64_t cols, uint1
       });
 }
 
-// Asks for C, which is read or written afterwards.
-bool sound(const float* sums, int64_t pitch, int64_t rows, int64_t cols, const float* c, int64_t crs) {
-  // the exponents' range as unsigned numbers without a sign: from 2^-96 to the largest
+// Lanes of what is infinite, no number, or not zero and below 2^-96: as unsigned numbers, exponents outside a range.
+__mmask16 unsound(__m512i sums) {
   const __m512i least = _mm512_set1_epi32((127 - 96) << 23), range = _mm512_set1_epi32((255 - (127 - 96)) << 23);
+  const __m512i size = _mm512_and_si512(sums, _mm512_set1_epi32(0x7fffffff));
+  return _mm512_mask_cmpge_epu32_mask(_mm512_test_epi32_mask(size, size), _mm512_sub_epi32(size, least), range);
+}
+bool sound(const float* sums, int64_t pitch, int64_t rows, int64_t cols, const float* c, int64_t crs) {
   __mmask16 bad = 0;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < cols; j += 16) {
       __builtin_prefetch(c + i * crs + j, 1);
-      const __m512i v = _mm512_maskz_loadu_epi32(first_lanes(cols - j), sums + i * pitch + j);
-      const __m512i size = _mm512_and_si512(v, _mm512_set1_epi32(0x7fffffff));
-      bad |= _mm512_mask_cmpge_epu32_mask(_mm512_test_epi32_mask(size, size), _mm512_sub_epi32(size, least), range);
+      bad |= unsound(_mm512_maskz_loadu_epi32(first_lanes(cols - j), sums + i * pitch + j));
     }
   return !bad;
 }
+void mend(float* sums, int64_t pitch, int64_t rows, int64_t cols, const float* from, int64_t from_pitch) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; j += 16) {
+      const __mmask16 bad = unsound(_mm512_maskz_loadu_epi32(first_lanes(cols - j), sums + i * pitch + j));
+      _mm512_mask_storeu_ps(sums + i * pitch + j, bad, _mm512_maskz_loadu_ps(bad, from + i * from_pitch + j));
+    }
+}
 
-bool finish(const float* sums, int64_t pitch, int64_t rows, int64_t cols, float* c, int64_t crs,
+void finish(const float* sums, int64_t pitch, int64_t rows, int64_t cols, float* c, int64_t crs,
             const Epilogue<float>& e) {
-  if (!sound(sums, pitch, rows, cols, c, crs)) return false;
   const __m512 alpha = _mm512_set1_ps(e.alpha), beta = _mm512_set1_ps(e.beta);
   for (int64_t i = 0; i < rows; ++i, sums += pitch, c += crs) {
     const __m512 bias = _mm512_set1_ps(e.bias_row ? e.bias_row[i] : 0);
@@ -151,10 +158,10 @@ bool finish(const float* sums, int64_t pitch, int64_t rows, int64_t cols, float*
       _mm512_mask_storeu_ps(c + j, which, v);
     }
   }
-  return true;
 }
 
-constexpr Thirds kThirds{multiply, from_rows<false>, from_pairs<true>, from_pairs<false>, from_rows<true>, finish};
+constexpr Thirds kThirds{multiply, from_rows<false>, from_pairs<true>, from_pairs<false>, from_rows<true>,
+                         sound,    mend,             finish};
 const bool registered = (thirds_by_matrices = &kThirds, true);
 
 }  // namespace
