@@ -1,12 +1,12 @@
 // Which product goes where: small operands to the register tiles in place, large ones to the blocked product, halves to
 // gemm_half.cpp; integers of less than 64 bits to plain loops, complex numbers to a real product.
 #include "gemm_blocked.h"
-#include "gemm_thirds.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "../core/machine.h"
+#include "gemm_thirds.h"
 #include "half_rows.h"
 
 namespace flambeau {
@@ -172,7 +172,9 @@ static void some_columns(int64_t m, int64_t k, const float* a, const Joined& p, 
 void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> products) {
   int64_t all = 0;
   for (const Joined& p : products) all += p.n;
-  const bool plain = std::ranges::any_of(products, [](const Joined& p) { return p.n < 2; }) || k < 2 || m == 0;
+  const bool plain = k < 2 || m == 0 || std::ranges::any_of(products, [&](const Joined& p) {
+    return p.n < 2 || gemm_by_thirds_pays(m, p.n, k, k, 1, 1, k);
+  });
   if (plain) {
     for (const Joined& p : products) gemm<float>(m, p.n, k, a, k, 1, p.b, 1, k, p.c, p.n, {1, 0, p.bias});
     return;

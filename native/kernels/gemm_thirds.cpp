@@ -191,7 +191,7 @@ bool keeping_thirds_pays(int64_t m, int64_t n, int64_t k, int64_t brs, int64_t b
 int64_t size_of_thirds(int64_t n, int64_t k) { return 3 * padded(n, kStrip) * padded(k, kDepth); }
 void split_thirds(int64_t n, int64_t k, const float* b, int64_t brs, int64_t bcs, uint16_t* thirds) {
   const Operand right{b, bcs, brs, false};
-  split({right, 0, n, 0, k, thirds}, false);
+  split({right, 0, n, 0, k, thirds}, true);
 }
 void gemm_with_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, const float* b, int64_t brs,
                       int64_t bcs, const uint16_t* thirds, float* c, int64_t crs, const Epilogue<float>& e) {

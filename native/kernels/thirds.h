@@ -16,8 +16,8 @@ struct Thirds {
   static constexpr int64_t size(int64_t k) { return 3 * kSide * k; }  // numbers of a strip or panel
 
   // C = A B, or C + A B where it `adds`. m and n are multiples of 16 and 32, k of 32. Strips of A lie `strip` apart,
-  // panels of B `panel`, rows of C `crs`. `next`, spread over
-  // blocks of 32 rows, columns and numbers of a sum, is what comes afterwards.
+  // panels of B `panel`, rows of C `crs`. `next`: what comes afterwards, of which each block of 32 rows, columns and
+  // numbers of a sum asks for three shares.
   void (*multiply)(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t strip, const uint16_t* b, int64_t panel,
                    float* c, int64_t crs, bool adds, Fetch& next);
   // Strips of a matrix [rows, cols] for sums of `deep` numbers, `apart` from each other; and those of its transpose.

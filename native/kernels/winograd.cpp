@@ -21,14 +21,12 @@ constexpr int64_t kMostPatches = 96;
 constexpr int64_t kSummedPatches = 256;         // of one block of a sum over them
 constexpr int64_t kMostWide = 64;               // filters of a panel
 constexpr int64_t kChannels = 16;               // whose weights are turned into sums together
+constexpr int64_t kTogether = 64;               // channels whose patches' sums are split together
 
 const WinogradKernels& loops() {
   static const auto& chosen = best_loops(winograd_kernels_f32);
   return chosen;
 }
-constexpr int64_t kLeastSplit = 48, kLeastSummedSplit = 192;  // channels and filters whose thirds pay
-constexpr int64_t kTogether = 64;               // channels whose patches' sums are split together
-
 int64_t rounded(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 int64_t thirds_of(int64_t n) { return 3 * rounded(n, Thirds::kDepth); }
 
@@ -85,6 +83,7 @@ struct Patches {
 // Places of the result below which making the weights' sums (turned ones, or weights from sums) takes more than is won;
 // and channels below which the sums of patches do.
 constexpr int64_t kLeastPlaces = 48, kLeastSummed = 96, kLeastSide = 4, kLeastChannels = 24;
+constexpr int64_t kLeastSplit = 48, kLeastSummedSplit = 192;  // channels and filters from which splitting the sums pays
 
 // Filters in panels of at most the register tile's width, as even as whole vectors allow; or, where they are split, the
 // two columns of register matrices.

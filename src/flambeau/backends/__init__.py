@@ -17,7 +17,7 @@ from . import quantized as quantized
 class _Precision(_switches.Module):
     fp32_precision = property(lambda self: _switches.precision("all"),
                               lambda self, value: _switches.set_precision("all", value),
-                              doc="The precision of float32 products on CUDA devices where none of its own is set.")
+                              doc="The precision of float32 products where none of its own is set.")
 
 
 sys.modules[__name__].__class__ = _Precision
