@@ -41,10 +41,10 @@ TABLE = {
          "keeps cuDNN to such algorithms; sums of atomic additions are not refused."),
         ("torch.set_float32_matmul_precision",
          "TF32 is for CUDA devices; on the CPU float32 products are as exact as float32 whatever is asked for."),
-        ("torch.matmul torch.nn.functional.linear torch.nn.functional.conv2d",
-         "On processors that multiply matrices of bfloat16 in registers (AMX), large float32 products are made of "
-         "numbers in three parts: as exact as float32, but results below 2**-126 become zero. "
-         "`torch.backends.mkldnn.matmul.fp32_precision = \"ieee\"` switches that off."),
+        ("torch.backends.mkldnn.matmul",
+         "With \"ieee\" float32 numbers are multiplied as they are; otherwise processors that multiply matrices of "
+         "bfloat16 in registers (AMX) split large products' numbers into three. Those are as exact, but results below "
+         "2**-126 become zero."),
         ("torch.nn.CrossMapLRN2d", "Follows the formula; PyTorch's sums count the first channel too often."),
         ("torch.utils.data.DataLoader",
          "Random numbers of samples do not depend on num_workers; `seeding=\"worker\"` gives PyTorch's."),
@@ -105,7 +105,7 @@ def difference(name):
 
     >>> from flambeau.as_torch._differences import difference
     >>> difference("torch.set_float32_matmul_precision")
-    'TF32 is for CUDA devices; on the CPU float32 products are computed in float32.'
+    'TF32 is for CUDA devices; on the CPU float32 products are as exact as float32 whatever is asked for.'
     """
     if name in _EXACT:
         return _EXACT[name]
