@@ -22,7 +22,7 @@ constexpr int64_t kMostPacked = 1 << 26;         // numbers of a head's keys and
 constexpr int64_t kSharedWork = 1 << 17;         // multiplications worth a thread
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-int64_t padded(int64_t n, int64_t to = kDepth) { return (n + to - 1) / to * to; }
+int64_t padded(int64_t n, int64_t to = kDepth) { return rounded_up(n, to); }
 
 // Parts of one piece of scratch memory: first their sizes, then their places.
 class Room {

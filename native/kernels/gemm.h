@@ -15,6 +15,7 @@ namespace flambeau {
 
 constexpr int64_t kParallelWork = 80 * 80 * 80;  // multiplications that repay a second thread
 constexpr int64_t kSerial = INT64_MAX / 2;       // a grain no range reaches
+constexpr int64_t rounded_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // What is done with a piece of C as soon as it is complete, while it is in a cache: by any thread, piece by piece.
 template <class T>

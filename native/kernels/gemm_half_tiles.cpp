@@ -20,7 +20,7 @@ constexpr int64_t kThreadWork = 1 << 21;      // multiplications worth a thread
 // Up to so much work oneDNN takes longer to begin. Above, it is as fast or faster but where A is turned.
 constexpr int64_t kFewestRows = 16, kLeastWork = 1 << 15, kLittleWork = 1 << 21;
 
-int64_t padded(int64_t n) { return (n + kStrip - 1) / kStrip * kStrip; }
+int64_t padded(int64_t n) { return rounded_up(n, kStrip); }
 bool lies_by_rows(MatrixView v) { return v.cs == 1; }
 const uint16_t* at(MatrixView v, int64_t i, int64_t j) {
   return static_cast<const uint16_t*>(v.data) + i * v.rs + j * v.cs;

@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "gemm_blocked.h"
-#include "thirds.h"
 
 namespace flambeau {
 namespace {
@@ -26,8 +25,6 @@ constexpr int64_t kTogether = 128;              // rows or columns that a thread
 constexpr int64_t kShortest = 128, kOften = 160, kLeastWork = 1 << 26;
 // Where one operand stays split, fewer rows repay that they fill matrices in part: the more the farther these lie.
 constexpr int64_t kNearby = 1 << 20, kSomeRows = 48, kManyRows = 64;
-
-int64_t padded(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 struct Operand {
   const float* at;
@@ -47,9 +44,10 @@ struct Splitting {
     const bool along = of.sums == 1;
     const auto pack = along ? (of.left ? by.strips : by.turned_panels) : of.left ? by.turned_strips : by.panels;
     const int64_t i = task / pieces() * kTogether, p = task % pieces() * kPiece;
-    const int64_t some = std::min(kTogether, many - i), depth = std::min(kPiece, k - p), deep = padded(depth, kDepth);
+    const int64_t some = std::min(kTogether, many - i), depth = std::min(kPiece, k - p);
+    const int64_t deep = rounded_up(depth, kDepth);
     pack(of.at + (first + i) * of.step + (p0 + p) * of.sums, along ? of.step : of.sums, along ? some : depth,
-         along ? depth : some, to + 3 * (padded(many, kStrip) * p + i * deep), Thirds::size(deep), deep);
+         along ? depth : some, to + 3 * (rounded_up(many, kStrip) * p + i * deep), Thirds::size(deep), deep);
   }
 };
 void split(const Splitting& all, bool threads) {
@@ -67,12 +65,12 @@ struct Product {
   struct Part {
     int64_t i, rows, j, cols, p, depth;
     const uint16_t *strips, *panels;
-    int64_t deep(int64_t at) const { return padded(std::min(kPiece, depth - at), kDepth); }
+    int64_t deep(int64_t at) const { return rounded_up(std::min(kPiece, depth - at), kDepth); }
     const uint16_t* strip(int64_t row, int64_t at) const {
-      return strips + 3 * (padded(rows, kStrip) * at + row * deep(at));
+      return strips + 3 * (rounded_up(rows, kStrip) * at + row * deep(at));
     }
     const uint16_t* panel(int64_t column, int64_t at) const {
-      return panels + 3 * (padded(cols, kStrip) * at + column * deep(at));
+      return panels + 3 * (rounded_up(cols, kStrip) * at + column * deep(at));
     }
   };
 
@@ -99,15 +97,15 @@ struct Product {
   // panels, of this block or the one that follows.
   Fetch next(const Part& of, int64_t i0, int64_t i, int64_t rows, int64_t j0, int64_t cols, int64_t p) const {
     Fetch all;
-    if (size_of_thirds(of.cols, of.depth) <= kNearby) return all;
+    if (Thirds::size(of.cols, of.depth) <= kNearby) return all;
     const bool same = p + kPiece < of.depth, last = i + kStrip >= rows;
     const int64_t after = same ? p + kPiece : 0, column = same ? j0 : j0 + cols < of.cols ? j0 + cols : 0;
-    const int64_t most = padded(std::min(cols, of.cols - column), kStrip), strips = (rows + kStrip - 1) / kStrip;
-    const int64_t share = padded((most + strips - 1) / strips, kSide), from = std::min(most, i / kStrip * share);
+    const int64_t most = rounded_up(std::min(cols, of.cols - column), kStrip), strips = (rows + kStrip - 1) / kStrip;
+    const int64_t share = rounded_up((most + strips - 1) / strips, kSide), from = std::min(most, i / kStrip * share);
     const auto lines = [](const uint16_t* at, int64_t numbers) {
       return Fetch::Rows{reinterpret_cast<const char*>(at), 1, numbers / 32};
     };
-    all.rows[0] = lines(of.strip(last ? i0 : i0 + i + kStrip, last ? after : p), size_of_thirds(kStrip, of.deep(p)));
+    all.rows[0] = lines(of.strip(last ? i0 : i0 + i + kStrip, last ? after : p), Thirds::size(kStrip, of.deep(p)));
     all.rows[1] = lines(of.panel(column + from, after), 3 * std::min(share, most - from) * of.deep(after));
     return all;
   }
@@ -119,12 +117,13 @@ struct Product {
       for (int64_t i = 0; i < rows; i += kStrip) {
         const int64_t some = std::min(kStrip, rows - i);
         Fetch fetch = next(of, i0, i, rows, j0, cols, p);
-        fetch.spread(3 * deep / kDepth * (padded(cols, kStrip) / kStrip));
+        fetch.spread(3 * deep / kDepth * (rounded_up(cols, kStrip) / kStrip));
         for (int64_t j = 0; j < cols; j += kPart) {
           const int64_t columns = std::min(kPart, cols - j);
           float* to = sums + i * kPitch + j;
-          thirds_by_matrices->multiply(padded(some, kSide), padded(columns, kStrip), deep, of.strip(i0 + i, p), apart,
-                                       of.panel(j0 + j, p), apart, to, kPitch, p != 0, fetch);
+          thirds_by_matrices->multiply(rounded_up(some, kSide), rounded_up(columns, kStrip), deep,
+                                       of.strip(i0 + i, p), apart, of.panel(j0 + j, p), apart, to, kPitch, p != 0,
+                                       fetch);
           if (p + kPiece >= of.depth) finish(of, of.i + i0 + i, some, of.j + j0 + j, columns, to);
         }
       }
@@ -137,10 +136,10 @@ struct Product {
   void tasks(const Part& of, bool right, bool threads) const {
     const int64_t all = right ? of.cols : of.rows, least = right ? kPart : kStrip;
     // as many tasks as repay what they share, but equally many for all threads
-    const int64_t wanted = padded((all + kTall - 1) / kTall, threads ? num_threads() : 1);
-    const int64_t unit = padded((all + wanted - 1) / wanted, least), count = (all + unit - 1) / unit;
+    const int64_t wanted = rounded_up((all + kTall - 1) / kTall, threads ? num_threads() : 1);
+    const int64_t unit = rounded_up((all + wanted - 1) / wanted, least), count = (all + unit - 1) / unit;
     parallel_for(count, threads ? 1 : kSerial, [&](int64_t t, int64_t end) {
-      float* sums = scratch<float>(kScratchSums, kTall * kPitch + size_of_thirds(unit, of.depth) / 2);
+      float* sums = scratch<float>(kScratchSums, kTall * kPitch + Thirds::size(unit, of.depth) / 2);
       auto* own = reinterpret_cast<uint16_t*>(sums + kTall * kPitch);
       for (; t < end; ++t) {
         const int64_t first = t * unit, some = std::min(unit, all - first);
@@ -160,8 +159,9 @@ struct Product {
     const bool right = n > m;
     const int64_t all = right ? m : n;
     for (int64_t p = 0; p < k; p += kMostThirds) {
-      const int64_t depth = std::min(kMostThirds, k - p), most = kPackedNumbers / padded(depth, kDepth) / kWide * kWide;
-      uint16_t* thirds = scratch<uint16_t>(kScratchThirds, size_of_thirds(std::min(most, all), depth));
+      const int64_t depth = std::min(kMostThirds, k - p);
+      const int64_t most = kPackedNumbers / rounded_up(depth, kDepth) / kWide * kWide;
+      uint16_t* thirds = scratch<uint16_t>(kScratchThirds, Thirds::size(std::min(most, all), depth));
       for (int64_t first = 0; first < all; first += most) {
         const int64_t some = std::min(most, all - first);
         split({right ? a : b, first, some, p, depth, thirds}, threads);
@@ -186,9 +186,8 @@ void gemm_by_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars
 
 bool keeping_thirds_pays(int64_t m, int64_t n, int64_t k, int64_t brs, int64_t bcs) {
   return multiplies_thirds() && (brs == 1 || bcs == 1) && n >= kStrip && k >= kDepth && k <= kMostThirds &&
-         m >= (size_of_thirds(n, k) <= kNearby ? kSomeRows : kManyRows);
+         m >= (Thirds::size(n, k) <= kNearby ? kSomeRows : kManyRows);
 }
-int64_t size_of_thirds(int64_t n, int64_t k) { return 3 * padded(n, kStrip) * padded(k, kDepth); }
 void split_thirds(int64_t n, int64_t k, const float* b, int64_t brs, int64_t bcs, uint16_t* thirds) {
   const Operand right{b, bcs, brs, false};
   split({right, 0, n, 0, k, thirds}, true);

@@ -1,6 +1,7 @@
 // Products of float32 by matrix instructions for bfloat16.
 #pragma once
 #include "gemm.h"
+#include "thirds.h"
 
 namespace flambeau {
 
@@ -13,7 +14,7 @@ void gemm_by_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars
 inline constexpr int64_t kMostThirds = 4096;
 // Whether that is faster for m rows at a time.
 bool keeping_thirds_pays(int64_t m, int64_t n, int64_t k, int64_t brs, int64_t bcs);
-int64_t size_of_thirds(int64_t n, int64_t k);  // in numbers
+// `thirds` has Thirds::size(n, k) numbers.
 void split_thirds(int64_t n, int64_t k, const float* b, int64_t brs, int64_t bcs, uint16_t* thirds);
 // Within a thread; rows of A have unit stride.
 void gemm_with_thirds(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, const float* b, int64_t brs,

@@ -86,7 +86,7 @@ class Operand {
       ends_.push_back(panels_.size());
     }
     if (b.halves) return;
-    int64_t shape[] = {thirds_ ? size_of_thirds(columns_, k) / 2 : k * columns_};
+    int64_t shape[] = {thirds_ ? Thirds::size(columns_, k) / 2 : k * columns_};
     memory_ = empty(shape, sizeof(T) == 4 ? DType::Float32 : DType::Float64);
   }
   bool packed() const { return !panels_.empty() && memory_; }
@@ -123,11 +123,11 @@ class Operand {
     int64_t at;               // its place in memory, in columns
     int width;                // in memory: whole vectors
   };
-  uint16_t* thirds_of(const Panel& p) const { return memory_->template ptr<uint16_t>() + size_of_thirds(p.at, k_); }
+  uint16_t* thirds_of(const Panel& p) const { return memory_->template ptr<uint16_t>() + Thirds::size(p.at, k_); }
   // As few panels as there can be, of nearly equal width: a narrow one would wait for the loads of A.
   void add_panels(int64_t begin, int64_t end) {
     const auto& kernels = gemm_kernels<T>();
-    const int64_t step = thirds_ ? 2 * 16 : kernels.width, vectors = (end - begin + step - 1) / step;
+    const int64_t step = thirds_ ? 2 * Thirds::kSide : kernels.width, vectors = (end - begin + step - 1) / step;
     const int64_t most = b_.halves || thirds_ ? vectors : kernels.nr / step, panels = (vectors + most - 1) / most;
     for (int64_t k = 0; k < panels; ++k) {
       const int64_t width = (vectors * (k + 1) / panels - vectors * k / panels) * step;
@@ -139,12 +139,12 @@ class Operand {
   }
   void multiply_panel(const Panel& p, int64_t m, const T* a, int64_t ars, T* c, int64_t crs,
                       const Epilogue<T>& e) const {
-    if constexpr (sizeof(T) == 4)
+    if constexpr (sizeof(T) == 4) {
       if (b_.halves)
         return half_rows(b_.dtype, m, p.columns, k_, a, ars, b_.halves + p.column * ns_, ns_, c, crs, e);
-    if constexpr (sizeof(T) == 4)
       if (thirds_)
         return gemm_with_thirds(m, p.columns, k_, a, ars, b_.wide + p.column * ns_, ks_, ns_, thirds_of(p), c, crs, e);
+    }
     const auto& kernels = gemm_kernels<T>();
     const T* panel = memory_->template ptr<T>() + p.at * k_;
     const int64_t tiles = (m + kernels.mr - 1) / kernels.mr, mr = (m + tiles - 1) / tiles;

@@ -13,7 +13,11 @@ namespace flambeau {
 // (pairs of rows), the last thirds first. What pads them is zero.
 struct Thirds {
   static constexpr int64_t kSide = 16, kDepth = 32;
-  static constexpr int64_t size(int64_t k) { return 3 * kSide * k; }  // numbers of a strip or panel
+  // Numbers of a strip or panel; and of `many` rows or columns with sums of k, whose registers come in twos.
+  static constexpr int64_t size(int64_t k) { return 3 * kSide * k; }
+  static constexpr int64_t size(int64_t many, int64_t k) {
+    return 3 * rounded_up(many, 2 * kSide) * rounded_up(k, kDepth);
+  }
 
   // C = A B, or C + A B where it `adds`. m and n are multiples of 16 and 32, k of 32. Strips of A lie `strip` apart,
   // panels of B `panel`, rows of C `crs`. `next`: what comes afterwards, of which each block of 32 rows, columns and

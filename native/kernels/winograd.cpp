@@ -27,8 +27,6 @@ const WinogradKernels& loops() {
   static const auto& chosen = best_loops(winograd_kernels_f32);
   return chosen;
 }
-int64_t rounded(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-int64_t thirds_of(int64_t n) { return 3 * rounded(n, Thirds::kDepth); }
 
 // A convolution with stride 1, or the gradient of its input, which is another one.
 struct Planes {
@@ -157,14 +155,15 @@ bool winograd_splits(const ConvGeometry& g, ConvResult which) {
 int64_t winograd_packed_size(const ConvGeometry& g, ConvResult which, bool splits) {
   const Planes s(g, which);
   const Panels panels(s.filters, splits);
-  return kPoints * panels.vectors * panels.width * (splits ? thirds_of(s.channels) / 2 : s.channels);
+  const int64_t columns = panels.vectors * panels.width;
+  return kPoints * (splits ? Thirds::size(columns, s.channels) / 2 : columns * s.channels);
 }
 
 // Thirds of [panel][point][channel][filter].
 static void pack_thirds(const Planes& s, const Taps& taps, uint16_t* packed) {
   constexpr int64_t kDepth = Thirds::kDepth;
   const Panels panels(s.filters, true);
-  const int64_t pieces = (s.channels + kDepth - 1) / kDepth, deep = rounded(s.channels, kDepth);
+  const int64_t pieces = (s.channels + kDepth - 1) / kDepth, deep = rounded_up(s.channels, kDepth);
   parallel_for(panels.count * pieces, 2, [&](int64_t unit, int64_t end) {
     float* laid = scratch<float>(kScratchA, (9 + kPoints) * kDepth * kMostWide);
     float* u = laid + 9 * kDepth * kMostWide;
@@ -178,7 +177,8 @@ static void pack_thirds(const Planes& s, const Taps& taps, uint16_t* packed) {
         loops().weights(from.at + c * from.channel, from.tap, wide, u + c * wide, kDepth * wide);
       for (int k = 0; k < kPoints; ++k)
         thirds_by_matrices->panels(u + k * kDepth * wide, wide, channels, wide,
-                                   packed + 3 * deep * (kPoints * panels.first(panel) + k * wide) + Thirds::size(c0),
+                                   packed + Thirds::size(kPoints * panels.first(panel) + k * wide, deep) +
+                                       Thirds::size(c0),
                                    Thirds::size(deep), kDepth);
     }
   });
@@ -217,12 +217,12 @@ struct Convolution {
   const float *from, *packed;
   const WinogradTail& tail;
   float* to;
-  const int64_t lda = rounded(s.channels, 16) + 16, ldm = splits ? kMostWide : products.nr, total = s.patches();
+  const int64_t lda = rounded_up(s.channels, 16) + 16, ldm = splits ? kMostWide : products.nr, total = s.patches();
   const int64_t unit = splits ? 2 * Thirds::kSide : products.mr;
   const int64_t fits = splits ? kMostPatches : kCacheNumbers / (kPoints * (lda + ldm)) / products.mr * products.mr;
   const int64_t most = std::clamp<int64_t>(fits, 2 * products.mr, kMostPatches);
-  const int64_t blocks = (total + most - 1) / most, block = rounded((total + blocks - 1) / blocks, unit);
-  const int64_t strip = Thirds::size(rounded(s.channels, Thirds::kDepth));  // of 16 patches, where they are split
+  const int64_t blocks = (total + most - 1) / most, block = rounded_up((total + blocks - 1) / blocks, unit);
+  const int64_t strip = Thirds::size(rounded_up(s.channels, Thirds::kDepth));  // of 16 patches, where they are split
   const int64_t point = splits ? block / Thirds::kSide * strip : block * lda;  // numbers of one of the 16 points
   const int64_t sums = block * ldm;
 
@@ -251,7 +251,7 @@ struct Convolution {
         }
         for (int k = 0; k < kPoints; ++k)
           thirds_by_matrices->strips(some + k * kSide * kApart, kApart, rows, channels, v + k * point + Thirds::size(c),
-                                     strip, rounded(channels, Thirds::kDepth));
+                                     strip, rounded_up(channels, Thirds::kDepth));
       }
     }
   }
@@ -264,12 +264,12 @@ struct Convolution {
                       m + k * sums + t * ldm, ldm, int(std::min<int64_t>(products.mr, count - t)), int(wide), {});
   }
   void multiply(int64_t panel, int64_t count, const uint16_t* v, float* m) const {
-    const int64_t wide = panels.wide(panel), deep = rounded(s.channels, Thirds::kDepth);
-    const auto* u = reinterpret_cast<const uint16_t*>(packed) + 3 * deep * kPoints * panels.first(panel);
+    const int64_t wide = panels.wide(panel), deep = rounded_up(s.channels, Thirds::kDepth);
+    const auto* u = reinterpret_cast<const uint16_t*>(packed) + Thirds::size(kPoints * panels.first(panel), deep);
     Fetch nothing;
     for (int k = 0; k < kPoints; ++k)
-      thirds_by_matrices->multiply(rounded(count, Thirds::kSide), wide, deep, v + k * point, strip,
-                                   u + 3 * deep * k * wide, strip, m + k * sums, ldm, false, nothing);
+      thirds_by_matrices->multiply(rounded_up(count, Thirds::kSide), wide, deep, v + k * point, strip,
+                                   u + Thirds::size(k * wide, deep), strip, m + k * sums, ldm, false, nothing);
   }
   void write_results(int64_t panel, int64_t first, int64_t count, const float* m, float* outside) const {
     const int64_t f = panels.first(panel);
@@ -313,10 +313,10 @@ struct WeightSums {
   const GemmKernels<float>& products = gemm_kernels<float>();
   const float *x, *gy;
   const int64_t total = s.patches(), padded = panels.vectors * panels.width;
-  const int64_t unit = splits ? 2 * Thirds::kSide : products.mr, channels_padded = rounded(s.channels, unit);
-  const int64_t share = rounded((s.channels + num_threads() - 1) / num_threads(), unit);
+  const int64_t unit = splits ? 2 * Thirds::kSide : products.mr, channels_padded = rounded_up(s.channels, unit);
+  const int64_t share = rounded_up((s.channels + num_threads() - 1) / num_threads(), unit);
   const int64_t blocks = (total + kSummedPatches - 1) / kSummedPatches, block = (total + blocks - 1) / blocks;
-  const int64_t lda = rounded(share, 16) + 16, point = block * lda;
+  const int64_t lda = rounded_up(share, 16) + 16, point = block * lda;
   float* const sums = scratch<float>(kScratchD, kPoints * channels_padded * padded);  // as packed weights
 
   // Of the patches from `first` on: the sums of channels from c0 on, and those of the result's gradient in panels.
@@ -346,16 +346,16 @@ struct WeightSums {
   }
   void add_thirds(bool begins, int64_t count, int64_t c0, int64_t channels, const float* v, const float* z) const {
     const Thirds& by = *thirds_by_matrices;
-    const int64_t deep = rounded(count, Thirds::kDepth), strip = Thirds::size(deep);
-    uint16_t* left = scratch<uint16_t>(kScratchThirds, 3 * deep * (rounded(share, unit) + kMostWide));
-    uint16_t* right = left + 3 * deep * rounded(share, unit);
+    const int64_t deep = rounded_up(count, Thirds::kDepth), strip = Thirds::size(deep);
+    uint16_t* left = scratch<uint16_t>(kScratchThirds, Thirds::size(share + kMostWide, deep));
+    uint16_t* right = left + Thirds::size(share, deep);
     Fetch nothing;
     for (int k = 0; k < kPoints; ++k) {
       by.turned_strips(v + k * point, lda, count, channels, left, strip, deep);
       for (int64_t p = 0; p < panels.count; ++p) {
         const int64_t f = panels.first(p), wide = panels.wide(p);
         by.panels(z + (f * kPoints + k * wide) * block, wide, count, wide, right, strip, deep);
-        by.multiply(rounded(channels, Thirds::kSide), wide, deep, left, strip, right, strip,
+        by.multiply(rounded_up(channels, Thirds::kSide), wide, deep, left, strip, right, strip,
                     sums + kPoints * channels_padded * f + (k * channels_padded + c0) * wide, wide, !begins, nothing);
       }
     }

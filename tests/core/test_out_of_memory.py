@@ -34,6 +34,11 @@ def lstm():
     return [x, *layer.parameters()], lambda: layer(x)[0]
 
 
+def lstm_of_many():
+    layer, x = fb.nn.LSTM(32, 48), reals(5, 64, 32)
+    return [x, *layer.parameters()], lambda: layer(x)[0].sum(0)
+
+
 def lstm_backward():
     layer, x = fb.nn.LSTM(6, 5), leaf(7, 3, 6)
     return [x], lambda: fb.autograd.grad(layer(x)[0].sum(), [x, *layer.parameters()])
@@ -66,6 +71,7 @@ CASES = {
     "logsumexp": lambda: of(lambda x: x.logsumexp(1), reals(30, 40)),
     "matmul": lambda: of(fb.matmul, reals(130, 140), reals(140, 150)),
     "matmul of a transposed": lambda: of(lambda a, b: a.mT @ b, reals(200, 200), reals(200, 200)),
+    "large matmul": lambda: of(lambda a, b: (a @ b).sum(1), reals(410, 410), reals(410, 410)),
     "batched matmul": lambda: of(fb.matmul, reals(8, 30, 40), reals(8, 40, 20)),
     "float64 matmul": lambda: of(fb.matmul, reals(130, 130, dtype=fb.float64), reals(130, 130, dtype=fb.float64)),
     "bfloat16 matmul": lambda: of(fb.matmul, reals(60, 70).to(fb.bfloat16), reals(70, 50).to(fb.bfloat16)),
@@ -75,6 +81,8 @@ CASES = {
     "einsum": lambda: of(lambda a, b: fb.einsum("bij,bjk->bik", a, b), reals(3, 4, 5), reals(3, 5, 6)),
     "conv1d": lambda: of(lambda x, w: F.conv1d(x, w, padding=1), reals(2, 3, 20), reals(4, 3, 3)),
     "conv2d": lambda: of(lambda x, w: F.conv2d(x, w, padding=1), reals(2, 8, 20, 20), reals(16, 8, 3, 3)),
+    "conv2d of many channels": lambda:
+        of(lambda x, w: F.conv2d(x, w, padding=1), reals(1, 64, 12, 12), reals(64, 64, 3, 3)),
     "conv2d of groups": lambda:
         of(lambda x, w: F.conv2d(x, w, groups=4, stride=2), reals(2, 8, 20, 20), reals(8, 2, 3, 3)),
     "float64 conv2d": lambda: of(F.conv2d, reals(2, 8, 20, 20, dtype=fb.float64), reals(16, 8, 3, 3, dtype=fb.float64)),
@@ -89,6 +97,7 @@ CASES = {
     "attention": lambda:
         of(F.scaled_dot_product_attention, reals(2, 4, 30, 16), reals(2, 4, 30, 16), reals(2, 4, 30, 16)),
     "lstm": lstm,
+    "lstm of many sequences": lstm_of_many,
     "cat": lambda: of(lambda *t: fb.cat(t), reals(3, 4), reals(5, 4), reals(4, 2).t()[:2]),
     "stack": lambda: of(lambda *t: fb.stack(t, 1), reals(3, 4), reals(3, 4)),
     "repeat": lambda: of(lambda x: x.repeat(3, 2), reals(3, 4)),

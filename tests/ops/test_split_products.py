@@ -1,6 +1,8 @@
 """Large float32 products, which processors with instructions for matrices of bfloat16 compute from numbers in three
 parts: as exact as float32, with all its infinite and very small results, and the same on any number of threads."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -144,6 +146,35 @@ def test_a_sequence_that_is_no_number_leaves_the_others_alone():
     assert got[2:, 7].isnan().all() and not got[:2].isnan().any()
     others = [k for k in range(20) if k != 7]
     assert flambeau.allclose(got[:, others], want[:, others], rtol=1e-5, atol=1e-6)
+
+
+def in_a_thread(f, *args):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(f(*args)))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def test_no_memory_left_for_the_parts():
+    a, b, c = numbers(500, 600), numbers(600, 700), numbers(500, 700)
+    want, failures = a @ b, 0
+
+    def attempt(n):  # in a thread that has no scratch memory yet
+        out = c.clone()
+        flambeau._C.fail_allocation(n)
+        try:
+            return flambeau.mm(a, b, out=out)
+        except (MemoryError, flambeau.OutOfMemoryError):
+            return None
+        finally:
+            flambeau._C.fail_allocation(0)
+    for n in range(1, 20):
+        got = in_a_thread(attempt, n)
+        failures += got is None
+        assert got is None or flambeau.equal(got, want)
+        assert flambeau.equal(a @ b, want)
+    assert failures
 
 
 def test_the_switch():

@@ -5,6 +5,11 @@
 
 #include <cstdint>
 
+#include "halves.h"
+
+#pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns inside its own intrinsics
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
 namespace flambeau::FLAMBEAU_SIMD {
 
 #pragma GCC push_options

@@ -2,15 +2,10 @@
 #include "../half_tiles.h"
 
 #if FLAMBEAU_LEVEL == 1 && defined(__x86_64__) && !defined(__clang__)  // whose functions take no target by a pragma
-#include <immintrin.h>
-
 #include <algorithm>
 
 #include "half_matrices.h"
-#include "halves.h"
 
-#pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns inside its own intrinsics
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC push_options
 #pragma GCC target("avx512bf16,amx-tile,amx-bf16")
 
