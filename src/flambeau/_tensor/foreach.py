@@ -65,6 +65,45 @@ def _result(tensors, results, inplace):
     return tensors if inplace else results
 
 
+#: dtypes of which a launch on a GPU takes many tensors
+_REAL = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
+
+
+def together(tensors):
+    """(lists of places of tensors that a GPU's `_norms` and `_scale_all` take together, places of all others)."""
+    groups, others, recorded = {}, [], _C.is_grad_enabled()
+    for k, x in enumerate(tensors):
+        if (x.is_cuda and type(x) is _C.Tensor and x.dtype in _REAL and x.layout is _C.strided
+                and not (recorded and x.requires_grad)):
+            groups.setdefault((x.dtype, x.device), []).append(k)
+        else:
+            others.append(k)
+    alone = [places[0] for places in groups.values() if len(places) == 1]
+    return [places for places in groups.values() if len(places) > 1], sorted(others + alone)
+
+
+def multiply_(tensors, factor):
+    """Every tensor times `factor`, in place; a number on the tensors' GPU multiplies many of them in one launch."""
+    groups, others = together(tensors)
+    if (type(factor) is not _C.Tensor or factor.dim() or factor.dtype not in _REAL
+            or (_C.is_grad_enabled() and factor.requires_grad)):
+        groups, others = [], range(len(tensors))
+    for places in groups:
+        if factor.device != tensors[places[0]].device:
+            others = sorted([*others, *places])
+            continue
+        some = [tensors[k] for k in places]
+        if factor.dtype != some[0].dtype:  # of two tensors without dimensions either may be the wider one
+            others = sorted([*others, *(k for k in places if not tensors[k].dim())])
+            some = [x for x in some if x.dim()]
+        OPS["_scale_all"](some, factor)
+        for x in some:
+            x._bump_version()
+    for k in others:
+        tensors[k].mul_(factor)
+    return tensors
+
+
 def _unary(name, inplace):
     op = f"_foreach_{name}{'_' * inplace}"
 
@@ -87,6 +126,8 @@ def _binary(name, inplace):
         if name == "pow" and not inplace and isinstance(self, bool | int | float | complex):
             return tuple(OPS["pow"](self, x) for x in _tensors(op, given, which))
         others = _for_each(op, _tensors(op, self), given, which)
+        if name == "mul" and inplace and isinstance(given, _C.Tensor) and alpha is _ABSENT:
+            return multiply_(self, given)
         options = {} if alpha is _ABSENT else {"alpha": alpha}
         if options and (name not in ("add", "sub") or not isinstance(others[0], _C.Tensor)):
             raise TypeError(f"{op}: alpha multiplies the tensors that are added, got {shown(given)}")
@@ -146,7 +187,12 @@ def _foreach_clone(self, *, memory_format=None):
 
 def _foreach_norm(self, ord=2, dtype=None):
     """The vector norm of every tensor."""
-    return tuple(OPS["vector_norm"](x, ord, dtype=dtype) for x in _tensors("_foreach_norm", self))
+    tensors = _tensors("_foreach_norm", self)
+    groups, others = together(tensors) if dtype is None else ([], range(len(tensors)))
+    norms = {k: OPS["vector_norm"](tensors[k], ord, dtype=dtype) for k in others}
+    for places in groups:
+        norms.update(zip(places, OPS["_norms"]([tensors[k] for k in places], ord).unbind()))
+    return tuple(norms[k] for k in range(len(tensors)))
 
 
 def _foreach_powsum(self, ord=2, dtype=None):

@@ -29,6 +29,7 @@ from . import joining as joining
 from . import linear as linear
 from . import losses as losses
 from . import low_rank as low_rank
+from . import many as many
 from . import margin_losses as margin_losses
 from . import masks as masks
 from . import matrix_functions as matrix_functions

@@ -16,14 +16,17 @@ def _gathered(g, indices, size):
 # --- primitives, for any number of dimensions -------------------------------------------------------------------------
 
 max_pool_backward = primitive(
-    "max_pool_backward(Tensor grad, Tensor indices, int[] size) -> Tensor",
+    "max_pool_backward(Tensor grad, Tensor indices, int[] size, int[]? kernel_size=None, int[]? stride=None, "
+    "int[]? padding=None, int[]? dilation=None) -> Tensor",
     d={"grad": lambda g, indices, size: _gathered(g, indices, size)}, namespace=None, samples="max_pool_backward",
-    doc="Planes of `size`, zero but for grad at indices.")
+    doc="""Planes of `size`, zero but for grad at indices. Where a kernel_size is given each index lies in its window,
+    which a device may use; an empty one stands for the windows of adaptive_max_pool.""")
 
 max_pool = primitive(
     "max_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode, int dims)"
     " -> (Tensor values, Tensor indices)", node="MaxPool2DWithIndicesBackward0", keeps_format=True,
-    d={"self": lambda g0, indices, self_shape, dims: max_pool_backward(g0, indices, self_shape[-dims:])},
+    d={"self": lambda g0, indices, self_shape, kernel_size, stride, padding, dilation, dims:
+       max_pool_backward(g0, indices, self_shape[-dims:], kernel_size, stride, padding, dilation)},
     namespace=None, samples="max_pool", doc="Maxima of windows and their places in each plane.")
 
 max_pool_values = primitive(
@@ -31,13 +34,13 @@ max_pool_values = primitive(
     "int dims) -> Tensor", node="MaxPool2DWithIndicesBackward0", keeps_format=True,
     d={"self": lambda g, self, kernel_size, stride, padding, dilation, ceil_mode, dims:
        max_pool_backward(g, max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, dims)[1],
-                         self.shape[-dims:])},
+                         self.shape[-dims:], kernel_size, stride, padding, dilation)},
     namespace=None, samples="max_pool", doc="max_pool without the places, which take longer to write than the maxima.")
 
 adaptive_max_pool = primitive(
     "adaptive_max_pool(Tensor self, int[] output_size, int dims) -> (Tensor values, Tensor indices)",
     node="AdaptiveMaxPool2DBackward0", keeps_format=True,
-    d={"self": lambda g0, indices, self_shape, dims: max_pool_backward(g0, indices, self_shape[-dims:])},
+    d={"self": lambda g0, indices, self_shape, dims: max_pool_backward(g0, indices, self_shape[-dims:], ())},
     namespace=None, samples="adaptive_max_pool", doc="Maxima of as many windows as output_size says.")
 
 avg_pool_backward = primitive(

@@ -234,13 +234,18 @@ PACKED = CHAIN.replace("uu", "pp").replace("I float32", "I bfloat16").replace("R
 
 #: (family, key) of kernels that no signature names
 NAMED = [*(("optim", f"{law} {dtype}") for law in range(5) for dtype in ("float32", "float64", "bfloat16")),
-         ("optim_counts", ""), *(("group", key) for key in (CHAIN, CHAIN.replace("uu", "ss"), PACKED, SOFTMAX))]
+         *(("norms", f"{dtype} {ord}") for dtype in ("float32", "float64", "bfloat16") for ord in ("2", "-inf", "2.5")),
+         ("norms_joined", "float16 2"), ("norms_joined", "float64 0"), ("scale", "bfloat16 float32"),
+         ("scale", "float64 float32"), ("optim_counts", ""),
+         *(("group", key) for key in (CHAIN, CHAIN.replace("uu", "ss"), PACKED, SOFTMAX))]
+#: those that are always compiled
+FIRST = ("1 float32", "float32 2", "float16 2", "bfloat16 float32", "", CHAIN, PACKED, SOFTMAX)
 
 
 @pytest.mark.parametrize("arch", ("sm_90", *(pytest.param(a, marks=pytest.mark.exhaustive)
                                              for a in ("sm_80", "sm_100"))))
-@pytest.mark.parametrize(("family", "key"), [n if n[1] in ("1 float32", "", CHAIN, PACKED, SOFTMAX) else pytest.param(
-    *n, marks=pytest.mark.exhaustive) for n in NAMED])
+@pytest.mark.parametrize(("family", "key"), [n if n[1] in FIRST else pytest.param(*n, marks=pytest.mark.exhaustive)
+                                              for n in NAMED])
 def test_kernels_that_no_signature_names(family, key, arch):
     _, text = FAMILIES[family](key)
     assert nvrtc.build(text, arch, family).startswith(b"\x7fELF")

@@ -7,7 +7,7 @@ from flambeau.cuda.kernels import nvrtc, pools
 from flambeau.ops.kinds import OPS
 
 from .harness import same
-from .rows import Lowered
+from .rows import Capture, Lowered
 from .test_hostile import order as order
 from .test_taken import texts_of, wide_accesses
 
@@ -50,6 +50,7 @@ def ways_back(x, last, offset):
         grad = image(values.shape, values.dtype, last, offset)
         if name in ("max_pool", "adaptive_max_pool"):
             yield "max_pool_backward", (grad, out[1], x.shape[2:])
+            yield "max_pool_backward", (grad, out[1], x.shape[2:], *(args[1:5] if name == "max_pool" else ((),)))
         elif name == "avg_pool2d":
             yield "avg_pool_backward", (grad, x.shape, args[1], args[2] or args[1], *args[3:])
         elif name == "adaptive_avg_pool":
@@ -85,6 +86,10 @@ def test_whole_numbers_and_other_dimensions(last):
     out, places = OPS["max_pool"](x, (2, 3, 2), (2, 1, 2), (1, 1, 0), (1, 1, 1), True, 3)
     check("max_pool", (x, (2, 3, 2), (2, 1, 2), (1, 1, 0), (1, 1, 1), True, 3))
     check("max_pool_backward", (out, places, x.shape[2:]))
+    check("max_pool_backward", (out, places, x.shape[2:], (2, 3, 2), (2, 1, 2), (1, 1, 0), (1, 1, 1)))
+    for size in ((2, 1, 3), (1, 6, 9)):
+        out, places = OPS["adaptive_max_pool"](x, size, 3)
+        check("max_pool_backward", (out, places, x.shape[2:], ()))
     check("avg_pool3d", (x, (2, 2, 2), None, (0, 0, 0)))
     row = flambeau.randn(3, 5, 40)
     check("avg_pool1d", (row, (4,), None, (0,)))
@@ -140,6 +145,40 @@ def test_places_outside_are_left_out():
         args = (grad.contiguous(memory_format=form), places.contiguous(memory_format=form), (3, 3))
         result = wanted.contiguous(memory_format=form)
         assert Lowered("max_pool_backward", args, results=[result]).run_fenced(True)[0].equal(wanted)
+
+
+@pytest.mark.parametrize("last", (False, True))
+def test_gradients_of_maxima_are_gathered(last):
+    """One launch that writes each element once, unless very many windows hold it; the derivative names the windows."""
+    F, form = flambeau.nn.functional, flambeau.channels_last if last else flambeau.contiguous_format
+    x = image((2, 4, 15, 13), flambeau.float32, last)
+    x[0, 1, 3, 4] = flambeau.nan
+    for options in ((3, 2, 1), (2,), ((5, 3), (1, 2), (2, 0)), (3, 1, 1, 2), (5, 1, 2), (3, 2, 1, 1, True), (7, 1)):
+        own = x.clone(memory_format=flambeau.preserve_format).requires_grad_()
+        with Capture({"max_pool_backward"}) as capture:
+            out = F.max_pool2d(own, *options)
+            out.backward(flambeau.randint(-9, 9, out.shape).float().contiguous(memory_format=form))
+        (name, args, kwargs, _, result), = capture.calls
+        lowered = Lowered(name, args, kwargs, results=[result])
+        assert same(lowered.run()[0], result), options
+        assert (len(lowered.plan.steps) == 1) == (options != (7, 1)), options
+    for size in ((3, 2), (20, 15)):
+        own = x.clone(memory_format=flambeau.preserve_format).requires_grad_()
+        with Capture({"max_pool_backward"}) as capture:
+            F.adaptive_max_pool2d(own, size).sum().backward()
+        (name, args, kwargs, _, result), = capture.calls
+        assert same(Lowered(name, args, kwargs, results=[result]).run()[0], result), size
+
+
+def test_places_out_of_their_windows_are_not_followed():
+    for last in (False, True):
+        form = flambeau.channels_last if last else flambeau.contiguous_format
+        for far in (-1, 10**12, 2**32 + 1, -2**40):
+            grad = flambeau.ones(1, 4, 5, 5).contiguous(memory_format=form)
+            places = flambeau.full((1, 4, 5, 5), far).contiguous(memory_format=form)
+            out = flambeau.zeros(1, 4, 9, 9).contiguous(memory_format=form)
+            args = grad, places, (9, 9), (3, 3), (2, 2), (1, 1), (1, 1)
+            assert (Lowered("max_pool_backward", args, results=[out]).run_fenced(True)[0] == 0).all()
 
 
 @pytest.mark.parametrize("at_end", (True, False))

@@ -1,5 +1,6 @@
 // Attention without the matrix of scores: a block for each query (or key), the others 128 at a time. Right for every
 // shape, and without tensor cores: slow beside libraries.
+#include "turns.cuh"
 constexpr int kTile = 128;  // threads of a block, and keys (or queries) that it looks at together
 constexpr int kWidths = 4;  // columns that a thread sums: up to 512 of them
 
@@ -42,11 +43,12 @@ INLINE void attend(const T* query, const T* key, const T* value, const M* mask, 
         j < a.keys && all > -infinity<float>() ? exp(score(q, k + j * a.width, mask, places, a, batch, i, j) - all) : 0.f;
     __syncthreads();
     const int64_t many = a.keys - j0 < kTile ? a.keys - j0 : kTile;
-#pragma unroll
+#pragma unroll 1
     for (int c = 0; c < kWidths; ++c) {
       const int64_t e = c * kTile + threadIdx.x;
       if (e < a.values)
-        for (int64_t t = 0; t < many; ++t) sum[c] += weight[t] * cast<float>(v[(j0 + t) * a.values + e]);
+        for (int64_t t = 0; t < many; ++t) sum[0] += weight[t] * cast<float>(v[(j0 + t) * a.values + e]);
+      turn<1>(sum);
     }
   }
 #pragma unroll
@@ -89,13 +91,15 @@ INLINE void attend_backward(const T* grad, const T* query, const T* key, const T
     __syncthreads();
     const int64_t many = others - t0 < kTile ? others - t0 : kTile, first = batch * others + t0;
     const T* other = QUERIES ? key : query;
-#pragma unroll
+#pragma unroll 1
     for (int c = 0; c < kWidths; ++c) {
       const int64_t e = c * kTile + threadIdx.x;
       if (e < a.width)
-        for (int64_t t = 0; t < many; ++t) sum[c] += slopes[t] * cast<float>(other[(first + t) * a.width + e]);
+        for (int64_t t = 0; t < many; ++t) sum[0] += slopes[t] * cast<float>(other[(first + t) * a.width + e]);
       if (!QUERIES && e < a.values)
-        for (int64_t t = 0; t < many; ++t) with[c] += weights[t] * cast<float>(grad[(first + t) * a.values + e]);
+        for (int64_t t = 0; t < many; ++t) with[0] += weights[t] * cast<float>(grad[(first + t) * a.values + e]);
+      turn<1>(sum);
+      turn<1>(with);
     }
   }
 #pragma unroll

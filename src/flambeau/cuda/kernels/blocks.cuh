@@ -60,8 +60,13 @@ template <class Op> INLINE typename Op::Acc combine_block(const Op& op, typename
   __syncthreads();
   if ((threadIdx.x & 31) == 0) room[threadIdx.x / 32] = v;
   __syncthreads();
-  v = room[0];
-  for (int k = 1; k < warps; ++k) v = op.combine(v, room[k]);
+  if (warps & (warps - 1)) {
+    v = room[0];
+    for (int k = 1; k < warps; ++k) v = op.combine(v, room[k]);
+    return v;
+  }
+  v = room[threadIdx.x & (warps - 1)];
+  for (int k = warps / 2; k > 0; k >>= 1) v = op.combine_lanes(v, op.shuffle(v, k), (threadIdx.x & k) != 0);
   return v;
 }
 // Operations that kernels of rows use: a sum and a maximum that a NaN wins.

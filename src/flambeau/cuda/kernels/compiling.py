@@ -54,15 +54,16 @@ def _write(path, image):
             raise
 
 
-def build(source, arch, name="", options=()):
+def build(source, arch, name="", options=None):
     """The image, made anew."""
     return builders[arch](source, name) if arch in builders else nvrtc.build(source, arch, name, options)
 
 
 @cache
-def compile(source, arch, name="", options=()):
-    """The image of CUDA C++ text for an architecture ("sm_90"); `name` is the operator that an error names."""
-    path = folder() / f"{key(source, arch, options)}.{arch}"
+def compile(source, arch, name="", options=None):
+    """The image of CUDA C++ text for an architecture ("sm_90"); `name` is the operator that an error names. options: of
+    a text that is not our own."""
+    path = folder() / f"{key(source, arch, options or ())}.{arch}"
     image = _read(path)
     if image is None:
         image = build(source, arch, name, options)

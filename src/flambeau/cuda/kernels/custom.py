@@ -58,7 +58,7 @@ def _source(code, tensors, dtype, numbers, results, rank):
 @cache
 def custom(code, tensors, dtype, numbers, results, rank, arch):
     """The image of the kernel. tensors: dtypes; dtype: what is computed in and stored."""
-    return compile(_source(code, tensors, dtype, numbers, results, rank), arch, head_of(code)[0])
+    return compile(_source(code, tensors, dtype, numbers, results, rank), arch, head_of(code)[0], ())
 
 
 def grid(shape):

@@ -1,4 +1,5 @@
 // Images read at given places: what a place of the grid reads, which its gradient writes to.
+#include "turns.cuh"
 struct Images {
   int64_t in[3];  // depth, height, width
   int64_t channels, places;
@@ -53,14 +54,24 @@ template <class A, char PAD, bool ALIGN, class Visit>
 INLINE void cubic_taps(const Images& g, A gx, A gy, Visit visit) {
   const Along<A> x = in_pixels<A, ALIGN>(gx, g.in[2]), y = in_pixels<A, ALIGN>(gy, g.in[1]);
   const A left = floor(safe(x.at)), top = floor(safe(y.at));
-  const Cubic<A> wx(x.at - left), wy(y.at - top);
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
+  const Cubic<A> wx(x.at - left);
+  Cubic<A> wy(y.at - top);
+  int64_t column[4];
+#pragma unroll 1
+  for (int j = 0; j < 4; ++j) {
+    column[0] = int64_t(safe(padded<A, PAD, ALIGN>(left - 1 + A(j), g.in[2]).at));
+    turn<1>(column);
+  }
+#pragma unroll 1
+  for (int i = 0; i < 4; ++i) {
+    const int64_t row = int64_t(safe(padded<A, PAD, ALIGN>(top - 1 + A(i), g.in[1]).at));
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-      tap(g, 0, int64_t(safe(padded<A, PAD, ALIGN>(top - 1 + A(i), g.in[1]).at)),
-          int64_t(safe(padded<A, PAD, ALIGN>(left - 1 + A(j), g.in[2]).at)), wy.weight[i] * wx.weight[j],
-          wy.weight[i] * wx.slope[j] * x.slope, wy.slope[i] * wx.weight[j] * y.slope, A(0), visit);
+      tap(g, 0, row, column[j], wy.weight[0] * wx.weight[j], wy.weight[0] * wx.slope[j] * x.slope,
+          wy.slope[0] * wx.weight[j] * y.slope, A(0), visit);
+    turn<1>(wy.weight);
+    turn<1>(wy.slope);
+  }
 }
 // visit(offset in the plane, weight, its derivatives by the grid's x, y and z) for what lies inside the image.
 // N: dimensions of the image; HOW: l linear, n nearest, c cubic. The grid holds x, y (, z): the last axis first.
@@ -81,7 +92,7 @@ INLINE void each_tap(const Images& g, const T* grid, Visit visit) {
     } else {
       const A x0 = floor(a[0].at), y0 = floor(a[1].at), z0 = floor(a[2].at);
       const A px = a[0].at - x0, py = a[1].at - y0, pz = a[2].at - z0;
-#pragma unroll
+#pragma unroll(N < 3 ? 4 : 2)
       for (int k = 0; k < (1 << N); ++k) {
         const int i = k & 1, j = k >> 1 & 1, q = k >> 2 & 1;
         const A wx = i ? px : 1 - px, wy = j ? py : 1 - py, wz = N < 3 ? A(1) : q ? pz : 1 - pz;

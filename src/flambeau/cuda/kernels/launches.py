@@ -76,6 +76,11 @@ def blocks(n, threads):
     return max(1, math.ceil(n / threads))
 
 
+def power_of_two(x):
+    """The smallest that is not less."""
+    return 1 << max(0, math.ceil(math.log2(x))) if x > 1 else 1
+
+
 def contiguous(info):
     """Whether elements lie in row-major order without gaps."""
     step = 1

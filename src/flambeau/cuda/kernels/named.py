@@ -1,6 +1,6 @@
 """Kernels that no signature names: native code asks for them by a family and a key."""
 
-from . import groups
+from . import groups, many
 from .compiling import compile
 from .launches import FILES
 from .pointwise import function_of, text, type_of
@@ -33,7 +33,7 @@ def _optim_kernel(name, threads, statement):
 
 
 #: family -> function(key) -> (the kernel's name, text)
-FAMILIES = {"optim": _optim, "optim_counts": _optim_counts, "group": groups.source}
+FAMILIES = {"optim": _optim, "optim_counts": _optim_counts, "group": groups.source} | many.FAMILIES
 
 
 def named(family, key, arch):

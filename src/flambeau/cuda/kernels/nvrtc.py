@@ -55,9 +55,16 @@ def _text(program, size_of, text_of):
     return text.raw
 
 
-def build(source, arch, name="", options=(), ptx=False):
-    """The cubin of `source` for `arch` ("sm_90"), or its PTX; what NVRTC says about an error is in the exception."""
+def _own_options():
+    """What our own kernels are compiled with: without CUDA's textures and runtime, of which they use nothing."""
+    return ("--minimal",) if version() >= (12, 4) else ()
+
+
+def build(source, arch, name="", options=None, ptx=False):
+    """The cubin of `source` for `arch` ("sm_90"), or its PTX; what NVRTC says about an error is in the exception.
+    options: of a text that is not our own."""
     nvrtc, program = library(), ctypes.c_void_p()
+    options = _own_options() if options is None else options
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"flambeau.cu", 0, None, None)
     try:
         flags = [f"--gpu-architecture={arch.replace('sm_', 'compute_') if ptx else arch}",

@@ -26,8 +26,13 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def text(*names):
-    """The texts of these files, one after the other; `#include`s of ours are put in their place."""
+    """The texts of these files, one after the other; `#include`s of ours are put in their place, each file once."""
+    seen = set()
+
     def read(path):
+        if path in seen:
+            return ""
+        seen.add(path)
         return re.sub(r'#include "(.*)"\n', lambda m: read(path.parent / m[1]), path.read_text())
     return "".join(read(_FOLDER / name) for name in names)
 

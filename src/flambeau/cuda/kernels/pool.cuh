@@ -130,7 +130,88 @@ template <bool EVEN, bool PADDED, bool LAST, int V, class Index> struct Windows 
     }
   }
 };
-// Pack i of the largest elements and, where PLACES, where they are in their planes.
+// V results beside each other in a row of a plane, the first of them number i, and their windows.
+template <int V, bool EVEN, bool PADDED, class Index> struct Beside {
+  static constexpr int many = 3;  // elements of each window on their way
+  Window<Index> w0, w1, w2[V];
+  Index first, widest;
+  INLINE Beside(const Axes& a, Index i) : widest(0) {
+    typedef Cell<false, 1, Index> Cell;
+    const Cell c = Cell::template of<true>(a, i);
+    w0 = window_of<EVEN, PADDED>(a.axis[0], c.place[0]);
+    w1 = window_of<EVEN, PADDED>(a.axis[1], c.place[1]);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      w2[v] = window_of<EVEN, PADDED>(a.axis[2], c.place[2] + v);
+      const Index wide = w2[v].end - w2[v].begin;
+      widest = wide > widest ? wide : widest;
+    }
+    first = c.first(a, Index(a.axis[0].in) * Index(a.axis[1].in) * Index(a.axis[2].in));
+  }
+  // For all elements of each window: read(v, k, offset), then use(v, k, place in the plane).
+  template <class Read, class Use> INLINE void each(const Axes& a, const Read& read, const Use& use) const {
+    const Index d0 = Index(a.axis[0].dilation), d1 = Index(a.axis[1].dilation), d2 = Index(a.axis[2].dilation);
+    for (Index i = w0.begin; i < w0.end; i += d0)
+      for (Index j = w1.begin; j < w1.end; j += d1) {
+        const Index row = (i * Index(a.axis[1].in) + j) * Index(a.axis[2].in);
+        for (Index t = 0; t < widest; t += many * d2) {
+#pragma unroll
+          for (int k = 0; k < many; ++k)
+#pragma unroll
+            for (int v = 0; v < V; ++v)
+              if (const Index at = w2[v].begin + t + k * d2; at < w2[v].end) read(v, k, first + row + at);
+#pragma unroll
+          for (int k = 0; k < many; ++k)
+#pragma unroll
+            for (int v = 0; v < V; ++v)
+              if (const Index at = w2[v].begin + t + k * d2; at < w2[v].end) use(v, k, row + at);
+        }
+      }
+  }
+};
+template <int V, bool PLACES, class W, class Index, class T>
+INLINE void largest_beside(const Axes& a, Index i, const T* x, T* out, int64_t* places) {
+  typedef typename Wide<T>::type A;
+  const W w(a, i * V);
+  T own[V][W::many];
+  A best[V];
+  Index place[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    best[v] = Limits<A>::lowest();
+    place[v] = (w.w0.begin * Index(a.axis[1].in) + w.w1.begin) * Index(a.axis[2].in) + w.w2[v].begin;
+  }
+  w.each(a, [&](int v, int k, Index from) { own[v][k] = x[from]; }, [&](int v, int k, Index from) {
+    const A value = cast<A>(own[v][k]);
+    if (value > best[v] || value != value) best[v] = value, place[v] = from;
+  });
+  Pack<T, V> to;
+  Pack<int64_t, V> at;
+#pragma unroll
+  for (int v = 0; v < V; ++v) to.v[v] = cast<T>(best[v]), at.v[v] = place[v];
+  store<V>(out + i * V, to);
+  if constexpr (PLACES) store<V>(places + i * V, at);
+}
+template <int V, class A, class W, class Index, class T>
+INLINE void mean_beside(const Axes& a, Index i, const T* x, T* out, int64_t divisor) {
+  const W w(a, i * V);
+  T own[V][W::many];
+  A sum[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) sum[v] = A(0);
+  w.each(a, [&](int v, int k, Index from) { own[v][k] = x[from]; },
+         [&](int v, int k, Index) { sum[v] += cast<A>(own[v][k]); });
+  const bool none = w.w0.begin >= w.w0.end || w.w1.begin >= w.w1.end;
+  const Index extent = w.w0.extent * w.w1.extent;
+  Pack<T, V> to;
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    const A by = divisor ? A(divisor) : A(extent * w.w2[v].extent);
+    to.v[v] = cast<T>(none || w.w2[v].begin >= w.w2[v].end ? A(0) : A(sum[v] / by));
+  }
+  store<V>(out + i * V, to);
+}
+// Pack i of the largest elements and, where PLACES, where they are in their images; channels lie last.
 template <int V, bool PLACES, class W, class Index, class T>
 INLINE void largest_of(const Axes& a, Index i, const T* x, T* out, int64_t* places) {
   typedef typename Wide<T>::type A;
@@ -156,7 +237,7 @@ INLINE void largest_of(const Axes& a, Index i, const T* x, T* out, int64_t* plac
   store<V>(out + i * V, to);
   if constexpr (PLACES) store<V>(places + i * V, at);
 }
-// Pack i of means; divisor: 0, or what to divide by.
+// Pack i of means, channels last; divisor: 0, or what to divide by.
 template <int V, class A, class W, class Index, class T>
 INLINE void mean_of(const Axes& a, Index i, const T* x, T* out, int64_t divisor) {
   const W w(a, i);
@@ -223,38 +304,123 @@ INLINE void sum_last(const Axes& a, Index across, Index width, int64_t shift, co
     put(i * V + j, all, w);
   }
 }
-// Pack i of the source's gradient: the shares of all windows that hold it. In planes V are neighbours of one row.
+// A block of the source: two rows of V columns, or where channels lie last of two columns, V channels of each; and the
+// results whose windows hold some of it. `cells` counts the blocks.
+template <int V, bool EVEN, bool LAST, class Index> struct Block {
+  static constexpr int own = LAST ? V : 1, across = LAST ? 2 : V;
+  Index row, column, n1, n2, o1, o2, step, from, to, begin[3], end[3];
+  Index at;  // where it begins in its plane
+  INLINE Block(const Axes& a, const Axes& cells, Index i) {
+    typedef Cell<LAST, own, Index> Cell;
+    const Cell c = Cell::template of<false>(cells, i);
+    n1 = Index(a.axis[1].in), n2 = Index(a.axis[2].in), o1 = Index(a.axis[1].out), o2 = Index(a.axis[2].out);
+    row = c.place[1] * 2, column = c.place[2] * across, step = Cell::step(a);
+    const Index low = row + 1 < n1 ? row + 1 : row, right = column + across <= n2 ? column + across - 1 : n2 - 1;
+    from = c.first(a, Index(a.axis[0].out) * o1 * o2);
+    at = (c.place[0] * n1 + row) * n2 + column;
+    to = c.first(a, Index(a.axis[0].in) * n1 * n2) + at * step;
+    const Window<Index> w0 = covering<EVEN>(a.axis[0], c.place[0]);
+    begin[0] = w0.begin, end[0] = w0.end;
+    begin[1] = covering<EVEN>(a.axis[1], row).begin, end[1] = covering<EVEN>(a.axis[1], low).end;
+    begin[2] = covering<EVEN>(a.axis[2], column).begin, end[2] = covering<EVEN>(a.axis[2], right).end;
+  }
+  // Where a result lies, or the first channel of a pack of them.
+  INLINE Index result(Index p, Index q, Index r) const { return from + ((p * o1 + q) * o2 + r) * step; }
+  template <class A, class T> INLINE void put(T* out, const A (&sum)[2][across][own]) const {
+#pragma unroll
+    for (int y = 0; y < 2; ++y) {
+      if (row + y >= n1) break;
+      Pack<T, V> all[LAST ? across : 1];
+#pragma unroll
+      for (int x = 0; x < across; ++x)
+#pragma unroll
+        for (int j = 0; j < own; ++j) all[LAST ? x : 0].v[LAST ? j : x] = cast<T>(sum[y][x][j]);
+      store<V>(out + to + y * n2 * step, all[0]);
+      if constexpr (LAST)
+        if (column + 1 < n2) store<V>(out + to + (y * n2 + 1) * step, all[1]);
+    }
+  }
+};
+// A number of 64 bits as an Index; -1 where it is none.
+template <class Index> INLINE Index near_or_none(int64_t n) { return n == int64_t(Index(n)) ? Index(n) : Index(-1); }
+// The gradient of a block of the source: what windows that hold some of it give the elements that they name, in the
+// windows' order. Each axis of `a` has windows without gaps that hold those of the pool.
+template <int V, bool EVEN, bool LAST, class Index, class T>
+INLINE void given_back(const Axes& a, const Axes& cells, Index i, const T* grad, const int64_t* places, T* out) {
+  typedef typename Wide<T>::type A;
+  typedef Block<V, EVEN, LAST, Index> Block;
+  constexpr int own = Block::own, across = Block::across, many = LAST ? 2 : 3;
+  const Block b(a, cells, i);
+  A sum[2][across][own] = {};
+  for (Index p = b.begin[0]; p < b.end[0]; ++p)
+    for (Index q = b.begin[1]; q < b.end[1]; q += 2)
+      for (Index r = b.begin[2]; r < b.end[2]; r += many) {
+        Pack<int64_t, own> at[2][many];
+        Pack<T, own> g[2][many];
+#pragma unroll
+        for (int k = 0; k < 2; ++k)
+#pragma unroll
+          for (int m = 0; m < many; ++m)
+            if (q + k < b.end[1] && r + m < b.end[2]) {
+              const Index from = b.result(p, q + k, r + m);
+              at[k][m] = load<own>(places + from), g[k][m] = load<own>(grad + from);
+            }
+#pragma unroll
+        for (int k = 0; k < 2; ++k)
+#pragma unroll
+          for (int m = 0; m < many; ++m) {
+            if (q + k >= b.end[1] || r + m >= b.end[2]) continue;
+#pragma unroll
+            for (int j = 0; j < own; ++j) {
+              const Index place = near_or_none<Index>(at[k][m].v[j] - b.at);
+              const A v = cast<A>(g[k][m].v[j]);
+#pragma unroll
+              for (int x = 0; x < across; ++x) {
+                if (place == x) sum[0][x][j] += v;
+                if (place == b.n2 + x) sum[1][x][j] += v;
+              }
+            }
+          }
+      }
+  b.put(out, sum);
+}
+// … of means: the shares of all windows that hold some of it.
 template <int V, bool EVEN, bool PADDED, bool LAST, class A, class Index, class T>
-INLINE void shares_of(const Axes& a, Index i, const T* grad, T* out, int64_t divisor) {
-  constexpr int own = LAST ? V : 1;
-  typedef Cell<LAST, own, Index> Cell;
-  const Cell c = Cell::template of<false>(a, LAST ? i : i * V);
-  const Index o1 = Index(a.axis[1].out), o2 = Index(a.axis[2].out);
-  const Index first = c.first(a, Index(a.axis[0].out) * o1 * o2), step = Cell::step(a);
-  const Window<Index> c0 = covering<EVEN>(a.axis[0], c.place[0]), c1 = covering<EVEN>(a.axis[1], c.place[1]);
-  A sum[V];
+INLINE void shares_of(const Axes& a, const Axes& cells, Index i, const T* grad, T* out, int64_t divisor) {
+  typedef Block<V, EVEN, LAST, Index> Block;
+  constexpr int own = Block::own, across = Block::across, many = LAST ? 2 : 4;
+  const Block b(a, cells, i);
+  A sum[2][across][own] = {};
+  for (Index p = b.begin[0]; p < b.end[0]; ++p) {
+    const Index e0 = window_of<EVEN, PADDED>(a.axis[0], p).extent;
+    for (Index q = b.begin[1]; q < b.end[1]; ++q) {
+      const Window<Index> w1 = window_of<EVEN, PADDED>(a.axis[1], q);
+      const bool held[2] = {b.row >= w1.begin && b.row < w1.end, b.row + 1 >= w1.begin && b.row + 1 < w1.end};
+      for (Index r = b.begin[2]; r < b.end[2]; r += many) {
+        Pack<T, own> g[many];
 #pragma unroll
-  for (int j = 0; j < V; ++j) sum[j] = A(0);
+        for (int m = 0; m < many; ++m)
+          if (r + m < b.end[2]) g[m] = load<own>(grad + b.result(p, q, r + m));
 #pragma unroll
-  for (int m = 0; m < V / own; ++m) {
-    const Window<Index> c2 = covering<EVEN>(a.axis[2], c.place[2] + m);
-    for (Index p = c0.begin; p < c0.end; ++p) {
-      const Index e0 = window_of<EVEN, PADDED>(a.axis[0], p).extent;
-      for (Index q = c1.begin; q < c1.end; ++q) {
-        const Index e1 = e0 * window_of<EVEN, PADDED>(a.axis[1], q).extent;
-        for (Index r = c2.begin; r < c2.end; ++r) {
-          const A by = divisor ? A(divisor) : A(e1 * window_of<EVEN, PADDED>(a.axis[2], r).extent);
-          const Pack<T, own> g = load<own>(grad + first + ((p * o1 + q) * o2 + r) * step);
+        for (int m = 0; m < many; ++m) {
+          if (r + m >= b.end[2]) continue;
+          const Window<Index> w2 = window_of<EVEN, PADDED>(a.axis[2], r + m);
+          const A by = divisor ? A(divisor) : A(e0 * w1.extent * w2.extent);
 #pragma unroll
-          for (int j = 0; j < own; ++j) sum[m + j] += cast<A>(g.v[j]) / by;
+          for (int j = 0; j < own; ++j) {
+            const A share = cast<A>(g[m].v[j]) / by;
+#pragma unroll
+            for (int x = 0; x < across; ++x)
+              if (b.column + x >= w2.begin && b.column + x < w2.end) {
+                if (held[0]) sum[0][x][j] += share;
+                if (held[1]) sum[1][x][j] += share;
+              }
+          }
         }
       }
     }
   }
-  Pack<T, V> to;
-#pragma unroll
-  for (int j = 0; j < V; ++j) to.v[j] = cast<T>(sum[j]);
-  store<V>(out + i * V, to);
+  b.put(out, sum);
 }
 // Where window o of fractional pooling begins, by a number of [0, 1).
 template <class A> INLINE int64_t drawn_start(const Axis& a, int64_t o, A sample) {

@@ -1,7 +1,7 @@
 """Pooling, a thread for each result, or for a pack of channels where these lie last; large windows by more of them.
 
-Gradients of means are gathered from the windows that hold an element. Those of maxima are added where windows overlap,
-atomically: the order of these additions is not fixed. See pool.cuh.
+Gradients are gathered from the windows that hold an element. Those of maxima are added atomically, in no fixed order,
+where windows are not known (fractional pools) or too many hold one element. See pool.cuh.
 """
 
 import math
@@ -66,6 +66,27 @@ class Pool:
     def windows(self, padded="false", pack=None):
         return f"Windows<{flag(self.axes.even)}, {padded}, {flag(self.last)}, {pack or self.pack}, Index>"
 
+    def results(self, last, beside, first, padded, rest, *written):
+        """The statement of a thread for a pack of results; in planes of two in a row where rows have even lengths."""
+        if self.last:
+            way = f"{last}<V, {first}, {self.windows(padded)}>"
+        else:
+            self.pack = math.gcd(2, self.axes.rows[2][1]) if begin_aligned(*written) else 1
+            way = f"{beside}<V, {first}, Beside<V, {flag(self.axes.even)}, {padded}, Index>>"
+        return f"  {way}({rest});\n"
+
+    def blocks(self, out, statement, more=()):
+        """A launch with a thread for each block of two rows and some columns of the source; the statement knows i_."""
+        *_, (height, *_), (width, *_) = self.axes.rows
+        if not self.last:
+            self.pack = math.gcd(self.pack, width)
+        across, packs = (2, self.channels // self.pack) if self.last else (self.pack, 1)
+        counts = self.axes.rows[0][0], blocks(height, 2), blocks(width, across)
+        cells = Axes(counts, (1, 1, 1)).parameter(self.channels, packs)._replace(declaration="const Axes cells")
+        planes = numel(out) // max(math.prod(row[0] for row in self.axes.rows), 1) // self.channels
+        self.build.each(planes * math.prod(counts) * packs, f"  constexpr int V = {self.pack};\n{statement}",
+                        [*self.parameters, *more, self.axes_given, cells], index=self.index, files=_FILES)
+
     def each(self, count, statement, more=(), files=_FILES):
         """A launch with a thread for each pack of `count` elements; the statement knows i_ and V."""
         self.build.each(count // self.pack, f"  constexpr int V = {self.pack};\n{statement}",
@@ -85,8 +106,8 @@ def _max(call, axes, dims):
     build, second = Build(call), call.results[1:]
     pool = Pool(build, axes, dims, x, [("x", x, False), ("out", values, True), *(("places", p, True) for p in second)],
                  4 if second else 16)
-    pool.each(numel(values), f"  largest_of<V, {flag(second)}, {pool.windows()}>(axes, i_, x, out, "
-              f"{'places' if second else '(int64_t*)0'});\n")
+    pool.each(numel(values), pool.results("largest_of", "largest_beside", flag(second), "false", "axes, i_, x, out, "
+                                          + ("places" if second else "(int64_t*)0"), *call.results))
     return build.plan()
 
 
@@ -130,10 +151,37 @@ def _adaptive_max_pool(call):
     return _max(call, Axes(x.shape[-dims:], call.results[0].shape[-dims:]), dims)
 
 
+#: where more windows than these hold one element, the gradients of maxima are not gathered
+_MANY_WINDOWS = 32
+
+
+def _windows_back(inside, outside, kernel, stride, padding, dilation):
+    """The axes of windows without gaps that hold those of a pool, and at most how many of them hold one element."""
+    if not kernel:
+        return Axes(inside, outside), math.prod(out // max(n, 1) + 2 for n, out in zip(inside, outside, strict=True))
+    kernel, stride, padding, dilation = (
+        list(v) * (len(inside) if len(v) == 1 else 1)
+        for v in (kernel, stride or kernel, padding or (0,), dilation or (1,)))
+    reach = [(k - 1) * gap + 1 for k, gap in zip(kernel, dilation, strict=True)]
+    return Axes(inside, outside, reach, stride, padding), math.prod(map(blocks, reach, stride))
+
+
+def _max_pool_gathered(call, axes, dims):
+    grad, places = call.args[:2]
+    build, out = Build(call), call.results[0]
+    pool = Pool(build, axes, dims, out, [("grad", grad, False), ("places", places, False), ("out", out, True)], 4, True)
+    pool.blocks(out, f"  given_back<V, {flag(axes.even)}, {flag(pool.last)}>(axes, cells, i_, grad, places, out);\n")
+    return build.plan()
+
+
 def _max_pool_backward(call):
-    grad, places, size = call.args
-    build, out, dims = Build(call), call.results[0], len(size)
-    axes = Axes(out.shape[-dims:], grad.shape[-dims:])
+    grad, places, size, *windows = call.args
+    out, dims = call.results[0], len(size)
+    if windows[0] is not None and numel(out):
+        axes, many = _windows_back(out.shape[-dims:], grad.shape[-dims:], *windows)
+        if many <= _MANY_WINDOWS:
+            return _max_pool_gathered(call, axes, dims)
+    build, axes = Build(call), Axes(out.shape[-dims:], grad.shape[-dims:])
     pool = Pool(build, axes, dims, out, [("out", out, True), ("grad", grad, False), ("places", places, False)], 4)
     made, *pool.parameters = pool.parameters
     inside, outside = math.prod(out.shape[-dims:]), math.prod(grad.shape[-dims:])
@@ -170,7 +218,7 @@ def _mean(call, axes, dims, padded, divisor):
     few = numel(out) // pool.pack < 2**18
     if numel(out) and largest >= 32 and (few or (planes and not pool.last)):
         return _large_means(build, pool, x, out, wide, padded, largest, by)
-    pool.each(numel(out), f"  mean_of<V, {wide}, {pool.windows(padded)}>(axes, i_, x, out, divisor);\n", [by])
+    pool.each(numel(out), pool.results("mean_of", "mean_beside", wide, padded, "axes, i_, x, out, divisor", out), [by])
     return build.plan()
 
 
@@ -219,11 +267,8 @@ def _mean_backward(call, axes, dims, padded, divisor):
     grad, out = call.args[0], call.results[0]
     build = Build(call)
     pool = Pool(build, axes, dims, out, [("grad", grad, False), ("out", out, True)], packed=True)
-    if not pool.last:
-        pool.pack = math.gcd(pool.pack, axes.rows[2][0])
     way = f"shares_of<V, {flag(axes.even)}, {padded}, {flag(pool.last)}, {build.wide(grad)}>"
-    pool.each(numel(out), f"  {way}(axes, i_, grad, out, divisor);\n",
-              [number("int64_t", "divisor", divisor or 0)])
+    pool.blocks(out, f"  {way}(axes, cells, i_, grad, out, divisor);\n", [number("int64_t", "divisor", divisor or 0)])
     return build.plan()
 
 

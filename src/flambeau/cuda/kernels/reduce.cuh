@@ -3,7 +3,8 @@
 //
 // An operation has: Acc, init(), add(acc, element, its place along the reduced dimensions), combine(a, b) of two
 // accumulators where a's places come first or are arbitrary, and finish(acc) -> result. settled(acc) is what a thread
-// makes of its own elements before they are joined with others'.
+// makes of its own elements before they are joined with others'. An operation that has add_pack(acc, elements that lie
+// side by side, the first one's place), with packs = true, takes them at once.
 
 template <class Op> struct Lanes : Op {
   typedef typename Op::Acc Acc;
@@ -15,7 +16,7 @@ template <class Op> struct Lanes : Op {
 };
 
 struct One {  // operations with one result; those with two have pair = true and second(acc, n)
-  static constexpr bool pair = false;
+  static constexpr bool pair = false, packs = false;
   template <class Acc> INLINE Acc settled(Acc acc) const { return acc; }
 };
 template <class T, class A> struct Sum : One {
@@ -63,10 +64,22 @@ template <class A> struct Placed {
 template <class T, class A, bool LARGEST> struct ArgBest : One {
   typedef Placed<A> Acc;
   INLINE Acc init() const { return {LARGEST ? Limits<A>::lowest() : Limits<A>::highest(), int64_t(1) << 62}; }
+  INLINE bool better(Acc a, A x) const {
+    return (LARGEST ? a.value < x : x < a.value) || (x != x && a.value == a.value) || a.place == int64_t(1) << 62;
+  }
   INLINE Acc add(Acc a, T v, int64_t place) const {  // a later place, so that only what is better counts
     const A x = cast<A>(v);
-    const bool better = (LARGEST ? a.value < x : x < a.value) || (x != x && a.value == a.value);
-    return better || a.place == int64_t(1) << 62 ? Acc{x, place} : a;
+    return better(a, x) ? Acc{x, place} : a;
+  }
+  static constexpr bool packs = true;
+  template <int V> INLINE Acc add_pack(Acc a, const Pack<T, V>& v, int64_t place) const {  // most have nothing better
+    A best = cast<A>(v.v[0]);
+#pragma unroll
+    for (int k = 1; k < V; ++k) best = LARGEST ? larger(best, cast<A>(v.v[k])) : smaller(best, cast<A>(v.v[k]));
+    if (!better(a, best)) return a;
+#pragma unroll
+    for (int k = 0; k < V; ++k) a = add(a, v.v[k], place + k);
+    return a;
   }
   INLINE Acc combine(Acc a, Acc b) const {
     const bool odd_a = a.value != a.value, odd_b = b.value != b.value;
@@ -117,6 +130,17 @@ template <class T, class A> struct Variance : One {
     const A x = cast<A>(v), origin = a.count == A(0) ? x : a.origin, d = x - origin;
     return {origin, a.sum + d, a.squares + d * d, a.count + A(1)};
   }
+  static constexpr bool packs = true;
+  template <int V> INLINE Acc add_pack(Acc a, const Pack<T, V>& v, int64_t) const {
+    if (a.count == A(0)) a.origin = cast<A>(v.v[0]);
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const A d = cast<A>(v.v[k]) - a.origin;
+      a.sum += d, a.squares += d * d;
+    }
+    a.count += A(V);
+    return a;
+  }
   INLINE Acc settled(Acc a) const {
     const A mean = a.count > A(0) ? a.sum / a.count : A(0);
     return {a.origin + mean, A(0), a.squares - a.sum * mean, a.count};
@@ -161,6 +185,17 @@ template <class T, class A> struct LogSumExp : One {
   typedef Scaled<A> Acc;
   INLINE Acc init() const { return {-infinity<A>(), A(0)}; }
   INLINE Acc add(Acc a, T v, int64_t) const { return combine(a, Acc{cast<A>(v), A(1)}); }
+  static constexpr bool packs = true;
+  template <int V> INLINE Acc add_pack(Acc a, const Pack<T, V>& v, int64_t = 0) const {  // scaled once for all of them
+    A top = a.top;
+#pragma unroll
+    for (int k = 0; k < V; ++k) top = larger(top, cast<A>(v.v[k]));
+    if (is_infinite(top)) return {top, A(1)};
+    A sum = a.sum * exp(a.top - top);
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum += exp(cast<A>(v.v[k]) - top);
+    return {top, sum};
+  }
   INLINE Acc combine(Acc a, Acc b) const {
     const A top = larger(a.top, b.top);
     if (is_infinite(top)) return {top, A(1)};
@@ -221,54 +256,103 @@ template <class O, class P, int K> struct Results {
     if constexpr (Op::pair) second[offset_of<Index, K>(row, to_second)] = cast<P>(op.second(acc, n));
   }
 };
-// One block per result and chunk. V > 1: the reduced elements lie side by side, and V of them are read at once.
+// Elements that lie side by side join an accumulator.
+template <class Op, class T, int V>
+INLINE typename Op::Acc join_pack(const Op& op, typename Op::Acc acc, const Pack<T, V>& v, int64_t place) {
+  if constexpr (Op::packs) return op.add_pack(acc, v, place);
+#pragma unroll
+  for (int k = 0; k < V; ++k) acc = op.add(acc, v.v[k], place + k);
+  return acc;
+}
+// A thread's part of the elements [begin, end) of a row: packs of V from its `own` on, `threads` packs apart. V > 1: the
+// elements lie side by side, and four packs are on their way at once.
+template <int V, class Op, class T, class Index, int R>
+INLINE typename Op::Acc reduce_part(const Op& op, const T* from, const Layout<R>& reduced, Index begin, Index end,
+                                    Index own, Index threads) {
+  typename Op::Acc acc = op.init();
+  if constexpr (V > 1) {
+    const Index whole = begin + (end > begin ? (end - begin) / V * V : 0), step = threads * V;
+    Index i = begin + own * V;
+    for (; i + 3 * step < whole; i += 4 * step) {
+      Pack<T, V> v[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) v[k] = load<V>(from + i + k * step);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) acc = join_pack(op, acc, v[k], i + k * step);
+    }
+    for (; i < whole; i += step) acc = join_pack(op, acc, load<V>(from + i), i);
+    for (i = whole + own; i < end; i += threads) acc = op.add(acc, from[i], i);
+  } else {
+    for (Index i = begin + own; i < end; i += threads) acc = op.add(acc, from[offset_of<Index, R>(i, reduced)], i);
+  }
+  return op.settled(acc);
+}
+// One block per result and chunk.
 template <int V, class Op, class T, class Out, class Index, int K, int R>
 INLINE void reduce_rows(const Lanes<Op>& op, const T* x, const Out& out, typename Op::Acc* partial,
                         const Layout<K>& kept, const Layout<R>& reduced, Index rows, Index n, Index width) {
-  typedef typename Op::Acc Acc;
-  __shared__ Acc room[32];
-  const Index row = blockIdx.x, chunk = blockIdx.y;
-  const T* from = x + offset_of<Index, K>(row, kept);
-  const Index begin = chunk * width, end = begin + width < n ? begin + width : n;
-  Acc acc = op.init();
-  if constexpr (V > 1) {
-    const Index whole = begin + (end > begin ? (end - begin) / V * V : 0);
-    for (Index i = begin + threadIdx.x * V; i < whole; i += Index(blockDim.x) * V) {
-      const Pack<T, V> v = load<V>(from + i);
-#pragma unroll
-      for (int k = 0; k < V; ++k) acc = op.add(acc, v.v[k], i + k);
-    }
-    for (Index i = whole + threadIdx.x; i < end; i += blockDim.x) acc = op.add(acc, from[i], i);
-  } else {
-    for (Index i = begin + threadIdx.x; i < end; i += blockDim.x)
-      acc = op.add(acc, from[offset_of<Index, R>(i, reduced)], i);
-  }
-  acc = combine_block(op, op.settled(acc), room);
+  __shared__ typename Op::Acc room[32];
+  const Index row = blockIdx.x, chunk = blockIdx.y, begin = chunk * width, end = begin + width < n ? begin + width : n;
+  auto acc = reduce_part<V>(op, x + offset_of<Index, K>(row, kept), reduced, begin, end, Index(threadIdx.x),
+                            Index(blockDim.x));
+  acc = combine_block(op, acc, room);
   if (threadIdx.x != 0) return;
   if (gridDim.y > 1) partial[int64_t(row) * gridDim.y + chunk] = acc;
   else out.put(op, acc, row, n);
 }
-// Neighbouring results lie in neighbouring columns: each thread takes one of them, 8 rows of threads share its column.
+// Short rows: LANES threads of a warp for each result.
+template <int V, int LANES, class Op, class T, class Out, class Index, int K, int R>
+INLINE void reduce_lines(const Lanes<Op>& op, const T* x, const Out& out, const Layout<K>& kept,
+                         const Layout<R>& reduced, Index rows, Index n) {
+  const Index row = Index(blockIdx.x) * (blockDim.x / LANES) + threadIdx.x / LANES, own = threadIdx.x % LANES;
+  auto acc = op.init();
+  if (row < rows)
+    acc = reduce_part<V>(op, x + offset_of<Index, K>(row, kept), reduced, Index(0), n, own, Index(LANES));
+#pragma unroll
+  for (int k = LANES / 2; k > 0; k >>= 1) acc = op.combine_lanes(acc, op.shuffle(acc, k), (threadIdx.x & k) != 0);
+  if (own == 0 && row < rows) out.put(op, acc, row, n);
+}
+// Neighbouring results lie in neighbouring columns: each thread takes V of them, 8 rows of threads share its columns.
 template <int V, class Op, class T, class Out, class Index, int K, int R>
 INLINE void reduce_columns(const Lanes<Op>& op, const T* x, const Out& out, typename Op::Acc* partial,
                            const Layout<K>& kept, const Layout<R>& reduced, Index rows, Index n, Index width) {
   typedef typename Op::Acc Acc;
-  __shared__ Acc room[8][32];
+  __shared__ Acc room[8][32 * V];
   const int lane = threadIdx.x & 31, part = threadIdx.x >> 5;
-  const Index row = Index(blockIdx.x) * 32 + lane, chunk = blockIdx.y;
+  const Index row = (Index(blockIdx.x) * 32 + lane) * V, chunk = blockIdx.y;
   const Index end = (chunk + 1) * width < n ? (chunk + 1) * width : n;
-  Acc acc = op.init();
+  Acc acc[V];
+#pragma unroll
+  for (int k = 0; k < V; ++k) acc[k] = op.init();
   if (row < rows) {
     const T* from = x + offset_of<Index, K>(row, kept);
-    for (Index i = chunk * width + part; i < end; i += 8)
-      acc = op.add(acc, from[offset_of<Index, R>(i, reduced)], i);
+    Index i = chunk * width + part;
+    for (; i + 24 < end; i += 32) {  // four packs on their way at once
+      Pack<T, V> v[4];
+#pragma unroll
+      for (int m = 0; m < 4; ++m) v[m] = load<V>(from + offset_of<Index, R>(i + 8 * m, reduced));
+#pragma unroll
+      for (int m = 0; m < 4; ++m)
+#pragma unroll
+        for (int k = 0; k < V; ++k) acc[k] = op.add(acc[k], v[m].v[k], i + 8 * m);
+    }
+    for (; i < end; i += 8) {
+      const Pack<T, V> v = load<V>(from + offset_of<Index, R>(i, reduced));
+#pragma unroll
+      for (int k = 0; k < V; ++k) acc[k] = op.add(acc[k], v.v[k], i);
+    }
   }
-  room[part][lane] = acc = op.settled(acc);
+#pragma unroll
+  for (int k = 0; k < V; ++k) room[part][lane + 32 * k] = op.settled(acc[k]);
   __syncthreads();
-  if (part != 0 || row >= rows) return;
-  for (int k = 1; k < 8; ++k) acc = op.combine(acc, room[k][lane]);
-  if (gridDim.y > 1) partial[int64_t(row) * gridDim.y + chunk] = acc;
-  else out.put(op, acc, row, n);
+  for (int column = threadIdx.x; column < 32 * V; column += 256) {
+    const Index to = Index(blockIdx.x) * 32 * V + (column & 31) * V + (column >> 5);
+    if (to >= rows) continue;
+    Acc all = room[0][column];
+    for (int k = 1; k < 8; ++k) all = op.combine(all, room[k][column]);
+    if (gridDim.y > 1) partial[int64_t(to) * gridDim.y + chunk] = all;
+    else out.put(op, all, to, n);
+  }
 }
 // The second stage: one warp per result joins the chunks.
 template <class Op, class Out, class Index>

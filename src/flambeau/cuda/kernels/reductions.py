@@ -3,14 +3,17 @@
 import math
 
 from ...ops.dims import wrap_dims
-from .launches import Parameter, blocks, collapse, index_type, launch, layout, nothing, number, tensor
+from .launches import Parameter, blocks, collapse, index_type, launch, layout, nothing, number, power_of_two, tensor
 from .plans import Number, Plan, Scratch
 from .pointwise import type_of
 
 #: bytes of an accumulator, by the operation; where absent it is the accumulated type alone
 _PARTS = {"ArgMax": 2, "ArgMin": 2, "MaxDim": 2, "MinDim": 2, "Variance": 4, "Deviation": 4, "VarianceMean": 4,
           "DeviationMean": 4, "LogSumExp": 2, "MinMax": 2}
-_CHUNK, _BLOCKS = 4096, 1024
+#: fewest elements of a chunk, of rows and of columns, and how many blocks there should be
+_CHUNK, _COLUMN_CHUNK, _BLOCKS = 4096, 256, 1024
+#: the rows of a warp: up to so many bytes, where there are so many of them
+_LINE, _LINES = 16384, 4096
 
 
 def _dims(call, ndim):
@@ -39,6 +42,7 @@ class Reduction:
         self.index, self.state = index_type(x, *results, numel=self.n), state
         width = 16 if accumulated == "complex128" else 8
         self.bytes = width * _PARTS.get(operation, 1)
+        self.partial = Number(bytes(8))  # no address: one chunk has all
 
     def _by_rows(self):
         """Whether neighbours in memory belong to one result."""
@@ -46,31 +50,50 @@ class Reduction:
         return min(inner) <= min([abs(s) for s in self.kept[1]] or [2**62])
 
     def _vector(self):
-        """Elements read at once: whole vectors, where every row begins at a multiple of 16 bytes."""
+        """Elements of a row read at once: whole vectors, where every row begins at a multiple of 16 bytes."""
         v = 16 // self.element[2]
         flat = self.reduced[1] == [1] and self.x.aligned and all(s % v == 0 for s in self.kept[1])
         return v if flat and self.n >= v else 1
 
+    def _columns(self):
+        """Columns of a thread: vectors, where they begin at multiples of 16 bytes and 16 KB hold a block's numbers."""
+        v = min(16 // self.element[2], max(1, 64 // self.bytes))
+        flat = self.kept[1][-1:] == [1] and self.x.aligned and all(s % v == 0 for s in [*self.kept[1][:-1],
+                                                                                       *self.reduced[1]])
+        return v if flat and self.kept[0][-1] % v == 0 else 1
+
     def plan(self):
         if self.rows == 0:
             return nothing()
-        by_rows = self._by_rows()
-        vector = self._vector() if by_rows else 1
-        threads = 256 if not by_rows or self.n > 8192 else 128 if self.n > 256 else 32
-        across = self.rows if by_rows else blocks(self.rows, 32)
-        chunks = max(1, min(math.ceil(self.n / _CHUNK), _BLOCKS // across)) if across < _BLOCKS else 1
+        if self._by_rows():
+            vector = self._vector()
+            lanes = min(32, power_of_two(self.n / vector))
+            if self.n * self.element[2] <= _LINE and (self.rows >= _LINES or lanes < 32):
+                return Plan((self._lines(vector, lanes),))
+            threads = 256 if self.n > 8192 else 128 if self.n > 256 else 32
+            return self._chunks("rows", vector, self.rows, threads, _CHUNK)
+        vector = self._columns()
+        return self._chunks("columns", vector, blocks(self.rows, 32 * vector), 256, _COLUMN_CHUNK)
+
+    def _lines(self, vector, lanes):
+        return self._launch(f"reduce_lines<{vector}, {lanes}>(op, x, out, kept, reduced, Index(rows), Index(n));",
+                            self._read(), blocks(self.rows, 256 // lanes), 256)
+
+    def _chunks(self, way, vector, across, threads, least):
+        """A launch for all chunks, and one that joins what they give where there are more than one of them."""
+        chunks = max(1, min(math.ceil(self.n / least), _BLOCKS // across)) if across < _BLOCKS else 1
         width = math.ceil(math.ceil(self.n / chunks) / 16) * 16
         chunks = max(1, math.ceil(self.n / width)) if width else 1
-        way = f"reduce_{'rows' if by_rows else 'columns'}<{vector}>"
-        self.partial = Scratch(0) if chunks > 1 else Number(bytes(8))
-        steps = [self._launch(f"{way}(op, x, out, partial, kept, reduced, Index(rows), Index(n), Index(width));",
-                              [tensor("x", self.x, self.call.name), layout("kept", *self.kept[:2]),
-                               layout("reduced", *self.reduced), number("int64_t", "width", width)],
-                              (across, chunks), threads)]
+        self.partial = Scratch(0) if chunks > 1 else self.partial
+        statement = f"reduce_{way}<{vector}>(op, x, out, partial, kept, reduced, Index(rows), Index(n), Index(width));"
+        steps = [self._launch(statement, [*self._read(), number("int64_t", "width", width)], (across, chunks), threads)]
         if chunks > 1:
             steps.append(self._launch("reduce_chunks(op, out, partial, Index(rows), Index(n), chunks);",
                                       [number("int32_t", "chunks", chunks)], blocks(self.rows, 8), 256))
         return Plan(tuple(steps), (self.rows * chunks * self.bytes,) if chunks > 1 else ())
+
+    def _read(self):
+        return [tensor("x", self.x, self.call.name), layout("kept", *self.kept[:2]), layout("reduced", *self.reduced)]
 
     def _launch(self, statement, more, grid, threads):
         first, second = self.results[0], self.results[-1]

@@ -48,21 +48,6 @@ template <class T, int V, int K> struct Kept {
     else return load<V>(row + i);
   }
 };
-// A pack joins a maximum and the sum of exponentials below it, which is scaled once for all of the pack.
-template <class A, class T, int V> INLINE void add_exponentials(Scaled<A>& acc, const Pack<T, V>& x) {
-  A top = acc.top;
-#pragma unroll
-  for (int j = 0; j < V; ++j) top = larger(top, cast<A>(x.v[j]));
-  if (is_infinite(top)) {
-    acc = {top, A(1)};
-    return;
-  }
-  A sum = acc.sum * exp(acc.top - top);
-#pragma unroll
-  for (int j = 0; j < V; ++j) sum += exp(cast<A>(x.v[j]) - top);
-  acc = {top, sum};
-}
-
 template <class A, bool LOG, int V, int K, class T, class O, class Index>
 INLINE void softmax_row(const T* x, O* out, Index n) {
   typedef Lanes<LogSumExp<T, A>> Op;
@@ -73,7 +58,7 @@ INLINE void softmax_row(const T* x, O* out, Index n) {
   typename Op::Acc acc = op.init();
   each_pack<V, K>(n, [&](int k, Index i) {
     kept.pack[k] = load<V>(x + i);
-    add_exponentials(acc, kept.pack[k]);
+    acc = op.add_pack(acc, kept.pack[k]);
   });
   acc = combine_block(op, acc, room);
   const A lost = acc.top == -infinity<A>() ? not_a_number<A>() : A(0);  // nothing to share
@@ -318,7 +303,7 @@ INLINE RowSums<A> row_sums(const T* x, const Labels<A, W, L>& labels, const Row<
     for (int m = 0; m < many; ++m) {
       const Index i = first + m * step;
       if (i >= row.n) break;
-      add_exponentials(own.acc, v[m]);
+      own.acc = op.add_pack(own.acc, v[m]);
       if (smoothing == 0) continue;
 #pragma unroll
       for (int j = 0; j < V; ++j) {

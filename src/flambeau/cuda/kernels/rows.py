@@ -3,8 +3,9 @@
 import math
 
 from ...ops.dims import wrap_dim
+from . import group_norm
 from .channels import Channels
-from .launches import Build, Parameter, begin_aligned, blocks, flag, nothing, number, numel, sizes
+from .launches import Build, Parameter, begin_aligned, blocks, flag, nothing, number, numel, power_of_two, sizes
 from .plans import Number
 
 _FILES = ("reduce.cuh", "rows.cuh")
@@ -21,19 +22,14 @@ class Packs:
         while (divides or n) % self.wide:
             self.wide //= 2
         packs = n // self.wide
-        self.threads = min(1024, max(32, _power_of_two(packs / 4)))
-        kept = _power_of_two(packs / self.threads)
+        self.threads = min(1024, max(32, power_of_two(packs / 4)))
+        kept = power_of_two(packs / self.threads)
         self.kept = kept if kept <= most else 0
         if not self.kept:  # smaller blocks: one of them reads while another joins its sums
             self.threads = min(512, self.threads)
 
     def __str__(self):
         return f"{self.wide}, {self.kept}"
-
-
-def _power_of_two(x):
-    """The smallest that is not less."""
-    return 1 << max(0, math.ceil(math.log2(x))) if x > 1 else 1
 
 
 class Rows:
@@ -178,11 +174,15 @@ def _layer_norm_backward(call):
 
 def _group_norm(call):
     x, groups, weight, bias, eps, _ = call.args
+    if group_norm.cut_in_planes(x, groups, 8 * 1024):
+        return group_norm.forward(call)
     return _group(call, x, groups, eps).forward(weight, bias, True)
 
 
 def _group_norm_backward(call):
     grad, x, groups, weight, eps = call.args
+    if group_norm.cut_in_planes(x, groups, 4 * 1024):
+        return group_norm.backward(call)
     return _group(call, x, groups, eps).backward(grad, weight, True)
 
 

@@ -1,14 +1,16 @@
 // Running sums and their kin along one dimension, and the places of elements that are not 0.
+#include "turns.cuh"
 //
 // A long row is cut into chunks: the total of each, what comes before each, then the chunks from there on. Sizes alone
 // decide where it is cut and what is combined in which order.
 //
 // An operation has: Acc, init(), of(element, its place), combine(a, b) where a comes first, join(a, b) where nobody
-// knows which does, and value(acc) -> result.
+// knows which does, and value(acc) -> result. `turned`: how many elements a loop over registers has in its text.
 
 template <class T, class A> struct RunningSum {
   typedef A Acc;
   static constexpr bool pair = false;
+  static constexpr int turned = 16;
   INLINE Acc init() const { return A(0); }
   INLINE Acc of(T v, int64_t) const { return cast<A>(v); }
   INLINE Acc combine(Acc a, Acc b) const { return a + b; }
@@ -28,6 +30,7 @@ template <class A> struct Known {
 template <class T, class A, bool LARGEST> struct RunningBest {
   typedef Known<A> Acc;
   static constexpr bool pair = true;
+  static constexpr int turned = 4;
   INLINE Acc init() const { return {A(0), -1}; }
   INLINE Acc of(T v, int64_t i) const { return {cast<A>(v), i}; }
   INLINE Acc combine(Acc a, Acc b) const {
@@ -48,6 +51,7 @@ template <class A> struct LogSum {
 template <class T, class A> struct RunningLogSum {
   typedef LogSum<A> Acc;
   static constexpr bool pair = false;
+  static constexpr int turned = 2;
   INLINE Acc init() const { return {-infinity<A>(), A(0)}; }
   INLINE Acc of(T v, int64_t) const { return {cast<A>(v), A(1)}; }
   INLINE Acc combine(Acc a, Acc b) const {
@@ -60,9 +64,11 @@ template <class T, class A> struct RunningLogSum {
 };
 // … of complex numbers, kept as logarithms: imaginary parts stay beside those of the elements, whole turns included.
 template <class T, class R> struct RunningLogSum<T, Complex<R>> : RunningSum<T, Complex<R>> {
+  static constexpr int turned = 1;
   INLINE Complex<R> init() const { return Complex<R>(-infinity<R>()); }
-  INLINE Complex<R> combine(Complex<R> a, Complex<R> b) const { return logaddexp_(a, b); }
-  INLINE Complex<R> join(Complex<R> a, Complex<R> b) const { return logaddexp_(a, b); }
+  static __noinline__ Complex<R> added(Complex<R> a, Complex<R> b) { return logaddexp_(a, b); }  // so long is it
+  INLINE Complex<R> combine(Complex<R> a, Complex<R> b) const { return added(a, b); }
+  INLINE Complex<R> join(Complex<R> a, Complex<R> b) const { return added(a, b); }
 };
 
 // --- shuffles of any type
@@ -118,13 +124,48 @@ template <int V, class T, class Index> INLINE void store_until(T* row, Index i, 
     if (i + j < to) row[i + j] = v.v[j];
 }
 
+// The combination of a pack's elements, J of them at a time; and what is written for it, `acc` what comes before it.
+template <int J, class Op, class T, int V, class Index>
+INLINE typename Op::Acc sum_pack(const Op& op, Pack<T, V>& own, Index i) {
+  typename Op::Acc sum = op.init();
+#pragma unroll 1
+  for (int from = 0; from < V; from += J) {
+#pragma unroll
+    for (int j = 0; j < J; ++j) sum = from + j ? op.combine(sum, op.of(own.v[j], i + from + j)) : op.of(own.v[j], i);
+    turn<J>(own.v);
+  }
+  return sum;
+}
+template <int J, class Op, class T, class O, class P, int V, class Index>
+INLINE void store_sums(const Op& op, typename Op::Acc acc, Pack<T, V>& own, O* out, P* places, Index i, Index to) {
+  Pack<O, V> values;
+  Pack<P, V> seconds;
+#pragma unroll 1
+  for (int from = 0; from < V; from += J) {
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      acc = op.combine(acc, op.of(own.v[j], i + from + j));
+      values.v[j] = cast<O>(op.value(acc));
+      if constexpr (Op::pair) seconds.v[j] = cast<P>(op.second(acc));
+    }
+    turn<J>(own.v);
+    turn<J>(values.v);
+    if constexpr (Op::pair) turn<J>(seconds.v);
+  }
+  store_until<V>(out, i, to, values);
+  if constexpr (Op::pair) store_until<V>(places, i, to, seconds);
+}
+
 // Rows of n elements side by side. A warp holds K packs of V elements in each lane's registers, its packs one behind the
 // other; a block holds as many of these as it has warps, and goes on until its chunk of `width` elements ends. ALONE:
 // each warp has a row of its own, which it holds whole. befores: what comes before each chunk; null: each is a row.
+// What lanes hold behind the end of a chunk is anything: it reaches only what lies behind it, which is not written.
 template <class Op, int V, int K, bool ALONE, class T, class O, class P, class Index>
 INLINE void scan_rows(const T* x, O* out, P* places, const typename Op::Acc* befores, Index rows, Index n, Index width,
                       Index chunks) {
   typedef typename Op::Acc Acc;
+  constexpr int J = Op::turned < V ? Op::turned : V, PACKS = Op::turned / V;
+  constexpr int PART = PACKS < 1 ? 1 : PACKS < K ? PACKS : K;
   __shared__ Acc room[8];
   const Op op;
   const int lane = threadIdx.x & 31, warp = ALONE ? 0 : threadIdx.x / 32, warps = ALONE ? 1 : blockDim.x / 32;
@@ -142,33 +183,27 @@ INLINE void scan_rows(const T* x, O* out, P* places, const typename Op::Acc* bef
 #pragma unroll
     for (int k = 0; k < K; ++k)
       if (first + k * 32 * V < to) kept[k] = load_until<V>(x, first + k * 32 * V, to);
+#pragma unroll 1
+    for (int k = 0; k < K; k += PART) {
 #pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const Index i = first + k * 32 * V;
-      Acc sum = op.init();
-#pragma unroll
-      for (int j = 0; j < V; ++j)
-        if (i + j < to) sum = j ? op.combine(sum, op.of(kept[k].v[j], i + j)) : op.of(kept[k].v[j], i + j);
-      const Acc upto = scan_warp(op, sum);
-      part[k] = op.combine(all, shifted(op, upto));
-      all = op.combine(all, shuffle_from(upto, 31));
+      for (int m = 0; m < PART; ++m) {
+        const Acc upto = scan_warp(op, sum_pack<J>(op, kept[m], first + (k + m) * 32 * V));
+        part[m] = op.combine(all, shifted(op, upto));
+        all = op.combine(all, shuffle_from(upto, 31));
+      }
+      turn<PART>(kept);
+      turn<PART>(part);
     }
     const Acc ahead = ALONE ? before : before_warp(op, all, before, room);
+#pragma unroll 1
+    for (int k = 0; k < K; k += PART) {
 #pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const Index i = first + k * 32 * V;
-      Acc acc = op.combine(ahead, part[k]);
-      Pack<O, V> values;
-      Pack<P, V> seconds;
-#pragma unroll
-      for (int j = 0; j < V; ++j) {
-        if (i + j < to) acc = op.combine(acc, op.of(kept[k].v[j], i + j));
-        values.v[j] = cast<O>(op.value(acc));
-        if constexpr (Op::pair) seconds.v[j] = cast<P>(op.second(acc));
+      for (int m = 0; m < PART; ++m) {
+        const Index i = first + (k + m) * 32 * V;
+        if (i < to) store_sums<J>(op, op.combine(ahead, part[m]), kept[m], out, places, i, to);
       }
-      if (i >= to) continue;
-      store_until<V>(out, i, to, values);
-      if constexpr (Op::pair) store_until<V>(places, i, to, seconds);
+      turn<PART>(kept);
+      turn<PART>(part);
     }
   }
 }
@@ -309,11 +344,12 @@ INLINE void each_true(const T* x, int64_t n, const int64_t* befores, const Put& 
     all += shuffle_from(upto, 31);
   }
   const int64_t ahead = befores[blockIdx.x] + before_warp(op, all, before, room);
-#pragma unroll
+#pragma unroll 1
   for (int k = 0; k < K; ++k) {
-    int64_t number = ahead + part[k];
-#pragma unroll
-    for (int j = 0; j < V; ++j)
-      if (which[k] >> j & 1) put(number++, first + k * 32 * V + j);
+    int64_t number = ahead + part[0];
+    for (uint32_t left = which[0]; left; left &= left - 1)
+      put(number++, first + k * 32 * V + __popc((left & -left) - 1));
+    turn<1>(which);
+    turn<1>(part);
   }
 }

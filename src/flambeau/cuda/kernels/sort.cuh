@@ -101,13 +101,14 @@ INLINE T element(typename Ordered<T>::U key, const T* row, Place place) {
 }
 
 // --- places within a block by one digit. A warp holds 32 * K elements one behind the other, K in each lane: element
-// k * 32 + lane. The first `many` elements of the block are there.
+// k * 32 + lane. The first `many` elements of the block are a row's. Those behind them have a key of ones: they stay
+// behind, since order is stable, and so no step asks which of the two an element is.
 template <int WARPS> struct Ranks {
   int32_t count[WARPS][256], start[257], shared_by_all;
 };
-// Lanes with the same digit; `there`: whether this one has an element.
-INLINE uint32_t peers_of(uint32_t digit, bool there) {
-  uint32_t peers = __ballot_sync(0xffffffffu, there);
+// Lanes with the same digit.
+INLINE uint32_t peers_of(uint32_t digit) {
+  uint32_t peers = 0xffffffffu;
 #pragma unroll
   for (int b = 0; b < 8; ++b) {
     const bool one = digit >> b & 1;
@@ -135,29 +136,34 @@ INLINE void starts_of(int32_t* count) {
   for (int j = 0; j < 8; ++j) count[lane * 8 + j] = upto - sum + part[j];
   if (lane == 31) count[256] = upto;
 }
-// Where each element goes; room.start has where each digit begins. False: all have one digit.
+// Where each element goes; room.start has where each digit begins. False: the row's elements have one digit.
 template <int K, int WARPS, class U>
-INLINE bool rank_block(const U (&key)[K], int shift, int many, Ranks<WARPS>& room, int32_t (&rank)[K]) {
+INLINE bool rank_block(U (&key)[K], int shift, int many, Ranks<WARPS>& room, int32_t (&rank)[K]) {
+  constexpr int PART = K < 4 ? K : 4;
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
   int32_t* own = room.count[warp];
   __syncthreads();  // what was there may still be read
+#pragma unroll 1
   for (int d = lane; d < 256; d += 32) own[d] = 0;
   if (threadIdx.x == 0) room.shared_by_all = 0;
   __syncthreads();
+#pragma unroll 1
+  for (int done = 0; done < K; done += PART) {
 #pragma unroll
-  for (int k = 0; k < K; ++k) {
-    const bool there = (warp * K + k) * 32 + lane < many;
-    const uint32_t digit = uint32_t(key[k] >> shift) & 255, peers = peers_of(digit, there);
-    const uint32_t before = peers & ((1u << lane) - 1);
-    int32_t base = 0;
-    if (there && before == 0) {
-      base = own[digit];
-      own[digit] = base + __popc(peers);
+    for (int k = 0; k < PART; ++k) {
+      const uint32_t digit = uint32_t(key[k] >> shift) & 255, peers = peers_of(digit);
+      const uint32_t before = peers & ((1u << lane) - 1);
+      const int32_t base = own[digit];
+      rank[k] = base + __popc(before);
+      __syncwarp();
+      if (before == 0) own[digit] = base + __popc(peers);
+      __syncwarp();
     }
-    rank[k] = __shfl_sync(0xffffffffu, base, there ? __popc((peers & (0u - peers)) - 1) : 0) + __popc(before);
-    __syncwarp();
+    turn<PART>(key);
+    turn<PART>(rank);
   }
   __syncthreads();
+#pragma unroll 1
   for (int d = threadIdx.x; d < 256; d += WARPS * 32) {
     int32_t sum = 0;
 #pragma unroll
@@ -167,7 +173,7 @@ INLINE bool rank_block(const U (&key)[K], int shift, int many, Ranks<WARPS>& roo
       sum += c;
     }
     room.start[d] = sum;
-    if (sum == many) room.shared_by_all = 1;
+    if (sum == (d == 255 ? 32 * K * WARPS : many)) room.shared_by_all = 1;
   }
   __syncthreads();
   if (warp == 0) starts_of(room.start);
@@ -198,14 +204,12 @@ INLINE void sort_warp(const T* x, Index rows, Index n, const Put& put) {
   if (there) put(row, Index(rank), key, lane);
 }
 // Each thread's elements at their new places in `room`, then those that lie where its own did.
-template <int K, class V> INLINE void exchange(V* room, V* own, const int32_t* rank, int first, int many) {
+template <int K, class V> INLINE void exchange(V* room, V* own, const int32_t* rank, int first) {
 #pragma unroll
-  for (int k = 0; k < K; ++k)
-    if (first + k * 32 < many) room[rank[k]] = own[k];
+  for (int k = 0; k < K; ++k) room[rank[k]] = own[k];
   __syncthreads();
 #pragma unroll
-  for (int k = 0; k < K; ++k)
-    if (first + k * 32 < many) own[k] = room[first + k * 32];
+  for (int k = 0; k < K; ++k) own[k] = room[first + k * 32];
 }
 // Up to 32 * K * WARPS elements: a block for each row.
 template <class T, bool DESCENDING, int K, int WARPS, class Index, class Put>
@@ -225,18 +229,25 @@ INLINE void sort_block(const T* x, Index n, const Put& put) {
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     const int i = first + k * 32;
-    key[k] = i < many ? key_of<T, DESCENDING>(x[row * n + i]) : U(0);
+    key[k] = i < many ? key_of<T, DESCENDING>(x[row * n + i]) : U(~U(0));
     place[k] = uint16_t(i);
   }
+#pragma unroll 1
   for (int shift = 0; shift < 8 * int(sizeof(U)); shift += 8) {
     if (!rank_block(key, shift, many, room, rank)) continue;
-    exchange<K>(moved.keys, key, rank, first, many);
+    exchange<K>(moved.keys, key, rank, first);
     __syncthreads();
-    exchange<K>(moved.places, place, rank, first, many);
+    exchange<K>(moved.places, place, rank, first);
   }
+  constexpr int PART = K < 2 ? K : 2;
+#pragma unroll 1
+  for (int done = first; done < first + K * 32; done += PART * 32) {
 #pragma unroll
-  for (int k = 0; k < K; ++k)
-    if (first + k * 32 < many) put(row, Index(first + k * 32), key[k], int(place[k]));
+    for (int k = 0; k < PART; ++k)
+      if (done + k * 32 < many) put(row, Index(done + k * 32), key[k], int(place[k]));
+    turn<PART>(key);
+    turn<PART>(place);
+  }
 }
 
 // --- long rows: `tiles` tiles of 4,096 elements each, in blocks of 256 threads. Digits FIRST and above are sorted by.
@@ -316,7 +327,7 @@ INLINE void count_digits(const Moving<U>& keys, Place* counts, const int32_t* us
 template <int FIRST, class U, class Place, class Index>
 INLINE void move_digits(const Moving<U>& keys, const Moving<Place>& places, const Place* counts, const Place* totals,
                         const int32_t* used, Index n, Index tiles, int digit) {
-  constexpr int DIGITS = int(sizeof(U)) - FIRST, K = 16, WARPS = 8;
+  constexpr int DIGITS = int(sizeof(U)) - FIRST, K = 16, WARPS = 8, PART = 4;
   union Room {
     U keys[kTile];
     Place places[kTile];
@@ -337,36 +348,40 @@ INLINE void move_digits(const Moving<U>& keys, const Moving<Place>& places, cons
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     const int i = first + k * 32;
-    key[k] = i < own.many ? from[i] : U(0);
+    key[k] = i < own.many ? from[i] : U(~U(0));
     place[k] = moves && i < own.many ? places_from[i] : Place(own.tile * kTile + i);
   }
   rank_block(key, shift, own.many, room, rank);
   const Place upto = counts[(own.row * 256 + d) * tiles + own.tile];
-  begin[d] = totals[(own.row * DIGITS + digit) * 256 + d] + upto - room.start[d + 1];
+  const int32_t end = room.start[d + 1] < own.many ? room.start[d + 1] : own.many;
+  begin[d] = totals[(own.row * DIGITS + digit) * 256 + d] + upto - end;
 #pragma unroll
-  for (int k = 0; k < K; ++k)
-    if (first + k * 32 < own.many) moved.keys[rank[k]] = key[k];
+  for (int k = 0; k < K; ++k) moved.keys[rank[k]] = key[k];
   __syncthreads();
   U* to = keys.to(moves) + own.row * n;
   Place* places_to = places.to(moves) + own.row * n;
   Place at[K];
+#pragma unroll 1
+  for (int i = threadIdx.x; i < kTile; i += PART * 256) {
 #pragma unroll
-  for (int k = 0; k < K; ++k) {
-    const int i = k * 256 + threadIdx.x;
-    if (i >= own.many) continue;
-    const U v = moved.keys[i];
-    at[k] = begin[uint32_t(v >> shift) & 255] + i;
-    to[at[k]] = v;
+    for (int k = 0; k < PART; ++k) {
+      if (i + k * 256 >= own.many) continue;
+      const U v = moved.keys[i + k * 256];
+      at[k] = begin[uint32_t(v >> shift) & 255] + i + k * 256;
+      to[at[k]] = v;
+    }
+    turn<PART>(at);
   }
   __syncthreads();
 #pragma unroll
-  for (int k = 0; k < K; ++k)
-    if (first + k * 32 < own.many) moved.places[rank[k]] = place[k];
+  for (int k = 0; k < K; ++k) moved.places[rank[k]] = place[k];
   __syncthreads();
+#pragma unroll 1
+  for (int i = threadIdx.x; i < kTile; i += PART * 256) {
 #pragma unroll
-  for (int k = 0; k < K; ++k) {
-    const int i = k * 256 + threadIdx.x;
-    if (i < own.many) places_to[at[k]] = moved.places[i];
+    for (int k = 0; k < PART; ++k)
+      if (i + k * 256 < own.many) places_to[at[k]] = moved.places[i + k * 256];
+    turn<PART>(at);
   }
 }
 // put(row, place in order, key, place where it was) for all.
@@ -421,6 +436,20 @@ template <class T, bool DESCENDING, int V, int K> struct Keys {
       }
     }
   }
+  // The same for what is done once, not for each digit: less text.
+  template <class F> INLINE void once(const F& f) {
+    if constexpr (K > 0) {
+      constexpr int PART = V < 2 ? V : 2;
+#pragma unroll 1
+      for (int done = 0; done < K * V; done += PART) {
+        const int i = (done / V * 256 + threadIdx.x) * V + done % V;
+#pragma unroll
+        for (int j = 0; j < PART; ++j)
+          if (i + j < n) f(kept[j], i + j);
+        turn<PART>(kept);
+      }
+    } else each(f);
+  }
 };
 struct Counted {
   int32_t count[257], value, before, many;
@@ -431,6 +460,7 @@ INLINE void find_value(Counted& room, int32_t k) {
   const int lane = threadIdx.x;
   starts_of(room.count);
   __syncwarp();
+#pragma unroll 1
   for (int j = 0; j < 8; ++j) {
     const int d = lane * 8 + j;
     if (room.count[d] <= k && k < room.count[d + 1])
@@ -449,10 +479,11 @@ template <class U> struct Found {
 };
 // Of elements with one key the first counts first. EXACT: `last` is the element's own place; else it may be a later one.
 template <bool EXACT, class K>
-INLINE Found<typename K::U> find_element(const K& keys, int32_t k, Counted& room) {
+INLINE Found<typename K::U> find_element(K& keys, int32_t k, Counted& room) {
   typedef typename K::U U;
   Found<U> found{U(0), U(0), keys.n};
   int32_t many = keys.n;
+#pragma unroll 1
   for (int shift = 8 * int(sizeof(U)) - 8; shift >= 0 && (EXACT ? many > 1 : many > k + 1); shift -= 8) {
     room.count[threadIdx.x] = 0;
     __syncthreads();
@@ -468,7 +499,7 @@ INLINE Found<typename K::U> find_element(const K& keys, int32_t k, Counted& room
   if (EXACT ? many == 1 : many == k + 1) {
     if (EXACT) {
       __syncthreads();  // the value of the last digit may still be read
-      keys.each([&](U key, int place) {
+      keys.once([&](U key, int place) {
         if (U(key & found.mask) == found.prefix) room.value = place;
       });
       __syncthreads();
@@ -477,11 +508,12 @@ INLINE Found<typename K::U> find_element(const K& keys, int32_t k, Counted& room
     return found;
   }
   uint32_t prefix = 0, mask = 0;
+#pragma unroll 1
   for (int shift = 24; shift >= 0; shift -= 8) {  // of places
     if (uint32_t(keys.n - 1) >> shift == 0) continue;
     room.count[threadIdx.x] = 0;
     __syncthreads();
-    keys.each([&](U key, int place) {
+    keys.once([&](U key, int place) {
       if (U(key & found.mask) == found.prefix && (uint32_t(place) & mask) == prefix)
         atomicAdd(&room.count[uint32_t(place) >> shift & 255], 1);
     });
@@ -495,7 +527,7 @@ INLINE Found<typename K::U> find_element(const K& keys, int32_t k, Counted& room
   return found;
 }
 // The first k elements of a row in order, up to MOST: put(their number, key, place).
-template <int MOST, class K, class Put> INLINE void first_elements(const K& keys, int k, const Put& put) {
+template <int MOST, class K, class Put> INLINE void first_elements(K& keys, int k, const Put& put) {
   typedef typename K::U U;
   __shared__ Counted room;
   __shared__ U key[MOST];
@@ -503,7 +535,7 @@ template <int MOST, class K, class Put> INLINE void first_elements(const K& keys
   const Found<U> found = find_element<false>(keys, k - 1, room);
   if (threadIdx.x == 0) many = 0;
   __syncthreads();
-  keys.each([&](U own, int i) {
+  keys.once([&](U own, int i) {
     if (!found.has(own, i)) return;
     const int at = atomicAdd(&many, 1);
     key[at] = own, place[at] = i;
@@ -518,8 +550,8 @@ template <int MOST, class K, class Put> INLINE void first_elements(const K& keys
   }
 }
 // How many keys are NaN's.
-template <class T, class K> INLINE int32_t count_odd(const K& keys) {
+template <class T, class K> INLINE int32_t count_odd(K& keys) {
   int32_t many = 0;
-  keys.each([&](typename K::U key, int) { many += Ordered<T>::odd(key); });
+  keys.once([&](typename K::U key, int) { many += Ordered<T>::odd(key); });
   return sum_block(many);
 }

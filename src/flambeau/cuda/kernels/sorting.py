@@ -111,7 +111,7 @@ class Order:
         packs = 16 // self.vector if self.n <= _TILE else 0
         self._run(f"""  const Index row = blockIdx.x;
   x += row * n;
-  const Keys<T, {self.flag}, {self.vector}, {packs}> keys(x, int(n));
+  Keys<T, {self.flag}, {self.vector}, {packs}> keys(x, int(n));
 {text}""", [self.x, *parameters], self.rows, 256)
 
 

@@ -2,13 +2,25 @@
 
 import warnings
 
-from ... import Tensor, no_grad, stack, tensor
+from ... import Tensor, cat, no_grad, stack, tensor
 from ..._shown import shown
+from ..._tensor.foreach import multiply_, together
+from ...ops.kinds import OPS
 
 
 def _with_grads(parameters):
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     return [p.grad for p in parameters if p.grad is not None]
+
+
+def _norms(tensors, norm_type):
+    """The norm of every tensor, in one dimension; on a GPU many are computed at once."""
+    first = tensors[0].device
+    groups, others = together(tensors)
+    parts = [OPS["_norms"]([tensors[k] for k in places], norm_type).to(first) for places in groups]
+    if others:
+        parts.append(stack([tensors[k].norm(norm_type).to(first) for k in others]))
+    return parts[0] if len(parts) == 1 else cat(parts)
 
 
 @no_grad()
@@ -23,8 +35,7 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     if not tensors:
         return tensor(0.0)
     norm_type = float(norm_type)
-    first = tensors[0].device
-    total = stack([t.norm(norm_type).to(first) for t in tensors]).norm(norm_type)
+    total = _norms(tensors, norm_type).norm(norm_type)
     if error_if_nonfinite and not total.isfinite().item():
         raise RuntimeError(
             f"clip_grad_norm_: the total norm (norm_type={shown(norm_type)}) of the gradients is {total.item()}; look "
@@ -38,8 +49,11 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
     """Scale the gradients by max_norm / total_norm where that is less than 1."""
     grads = _with_grads(parameters)
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)  # no branch: the value need not be known here
+    by_device = {}
     for grad in grads:
-        grad.mul_(factor.to(grad.device))
+        by_device.setdefault(grad.device, []).append(grad)
+    for device, there in by_device.items():
+        multiply_(there, factor.to(device))
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
