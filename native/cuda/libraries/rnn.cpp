@@ -11,8 +11,8 @@ namespace {
 using namespace cudnn;
 
 enum { kRelu = 0, kTanh = 1, kLSTM = 2, kGRU = 3 };
-enum { kStandard = 0, kNoBias = 0, kTwoBiases = 2, kLinearInput = 0, kPacked = 1, kInference = 0, kTraining = 1,
-       kAddGradients = 0 };
+enum { kStandard = 0, kNoBias = 0, kTwoBiases = 2, kLinearInput = 0, kWhole = 0, kPacked = 1, kInference = 0,
+       kTraining = 1, kAddGradients = 0, kPadded = 1 };
 enum { kDefaultMath = 0, kTensorMath = 1, kExactMath = 3 };
 enum { kX, kH, kC, kLengths, kWeights };
 enum { kOut, kLastH, kLastC, kReserve };                                         // behind the weights, of the way there
@@ -97,15 +97,17 @@ class Recurrent final : public LibraryCall {
     const int exact = dtype == "float32" && !c.integer("tf32") ? kExactMath : kDefaultMath;
     const int math = dtype == "float16" ? kTensorMath : exact;
     const int inputs = int(c.integer("inputs")), hidden = int(c.integer("hidden"));
-    check(l_, l_.dropout_set(dropout_.get(), handle_, 0, nullptr, 0, 0), c.op, "cudnnSetDropoutDescriptor");
-    check(l_, l_.rnn_set(rnn_.get(), kStandard, cell, bias_ ? kTwoBiases : kNoBias, sides_ - 1, kLinearInput, type,
-                         precision, math, inputs, hidden, hidden, layers_, dropout_.get(), 0),
-          c.op, "cudnnSetRNNDescriptor_v8");
     const std::vector<int> lengths(c.list("lengths").begin(), c.list("lengths").end());
     const int batch = int(lengths.size()), steps = lengths.at(0);
-    check(l_, l_.rnn_data_set(x_.get(), type, kPacked, steps, batch, inputs, lengths.data(), nullptr), c.op,
+    const bool whole = lengths.back() == steps;  // then rows lie as padded ones do, for which the library is faster
+    check(l_, l_.dropout_set(dropout_.get(), handle_, 0, nullptr, 0, 0), c.op, "cudnnSetDropoutDescriptor");
+    check(l_, l_.rnn_set(rnn_.get(), kStandard, cell, bias_ ? kTwoBiases : kNoBias, sides_ - 1, kLinearInput, type,
+                         precision, math, inputs, hidden, hidden, layers_, dropout_.get(), whole ? kPadded : 0),
+          c.op, "cudnnSetRNNDescriptor_v8");
+    const int layout = whole ? kWhole : kPacked;
+    check(l_, l_.rnn_data_set(x_.get(), type, layout, steps, batch, inputs, lengths.data(), nullptr), c.op,
           "cudnnSetRNNDataDescriptor");
-    check(l_, l_.rnn_data_set(y_.get(), type, kPacked, steps, batch, sides_ * hidden, lengths.data(), nullptr), c.op,
+    check(l_, l_.rnn_data_set(y_.get(), type, layout, steps, batch, sides_ * hidden, lengths.data(), nullptr), c.op,
           "cudnnSetRNNDataDescriptor");
     const int sizes[] = {layers_ * sides_, batch, hidden}, strides[] = {batch * hidden, hidden, 1};
     check(l_, l_.tensor_set(state_.get(), type, 3, sizes, strides), c.op, "cudnnSetTensorNdDescriptor");

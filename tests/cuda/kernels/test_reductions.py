@@ -82,7 +82,7 @@ def test_many_short_rows_are_of_lanes_and_few_long_ones_of_blocks():
         finally:
             reductions.launch = launch
         return texts
-    assert ways(5000, 4096) == ["reduce_lines"] == ways(10, 50)
+    assert ways(5000, 4096) == ["reduce_lines"] == ways(10, 48)
     assert ways(100, 4096) == ["reduce_rows"] == ways(5000, 5000)
     assert ways(4, 100_000) == ["reduce_rows", "reduce_chunks"]
     assert ways(200, 5000, dim=0) == ["reduce_columns"]

@@ -78,6 +78,18 @@ template <class T> INLINE T sign(T a) { return T(int(T(0) < a) - int(a < T(0)));
 INLINE bool sign(bool a) { return a; }
 template <class T> INLINE T larger(T a, T b) { return a != a ? a : b != b ? b : a < b ? b : a; }  // NaN wins
 template <class T> INLINE T smaller(T a, T b) { return a != a ? a : b != b ? b : b < a ? b : a; }
+#if !defined(FLAMBEAU_EMULATE) && __CUDA_ARCH__ >= 800
+INLINE float larger(float a, float b) {  // one instruction
+  float c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+INLINE float smaller(float a, float b) {
+  float c;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+#endif
 template <class T> INLINE T larger_number(T a, T b) { return a != a ? b : b != b ? a : b < a ? a : b; }  // NaN loses
 template <class T> INLINE T smaller_number(T a, T b) { return a != a ? b : b != b ? a : a < b ? a : b; }
 template <class T> INLINE T at_least(T a, T low) { return larger(a, low); }

@@ -72,14 +72,19 @@ template <class T, class A, bool LARGEST> struct ArgBest : One {
     return better(a, x) ? Acc{x, place} : a;
   }
   static constexpr bool packs = true;
-  template <int V> INLINE Acc add_pack(Acc a, const Pack<T, V>& v, int64_t place) const {  // most have nothing better
+  // The best of the pack, then the first of its places.
+  template <int V> INLINE Acc add_pack(Acc a, const Pack<T, V>& v, int64_t place) const {
     A best = cast<A>(v.v[0]);
 #pragma unroll
     for (int k = 1; k < V; ++k) best = LARGEST ? larger(best, cast<A>(v.v[k])) : smaller(best, cast<A>(v.v[k]));
     if (!better(a, best)) return a;
+    int first = 0;
 #pragma unroll
-    for (int k = 0; k < V; ++k) a = add(a, v.v[k], place + k);
-    return a;
+    for (int k = V - 1; k >= 0; --k) {
+      const A x = cast<A>(v.v[k]);
+      first = best == best ? (x == best ? k : first) : (x != x ? k : first);
+    }
+    return {best, place + first};
   }
   INLINE Acc combine(Acc a, Acc b) const {
     const bool odd_a = a.value != a.value, odd_b = b.value != b.value;

@@ -48,23 +48,48 @@ template <class T, int V, int K> struct Kept {
     else return load<V>(row + i);
   }
 };
+// A row that registers hold: its largest element, then every exponential once.
 template <class A, bool LOG, int V, int K, class T, class O, class Index>
-INLINE void softmax_row(const T* x, O* out, Index n) {
+INLINE void softmax_kept(const T* x, O* out, Index n) {
+  __shared__ A room[32];
+  Pack<A, V> kept[K];
+  A top = -infinity<A>(), sum = A(0);
+  each_pack<V, K>(n, [&](int k, Index i) {
+    const Pack<T, V> own = load<V>(x + i);
+#pragma unroll
+    for (int j = 0; j < V; ++j) top = larger(top, kept[k].v[j] = cast<A>(own.v[j]));
+  });
+  top = combine_block(LargestOf<A>(), top, room);
+  each_pack<V, K>(n, [&](int k, Index) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const A d = kept[k].v[j] - top, e = exp(d);
+      kept[k].v[j] = LOG ? d : e;
+      sum += e;
+    }
+  });
+  sum = combine_block(SumOf<A>(), sum, room);
+  const A scale = LOG ? log(sum) : A(1) / sum;
+  each_pack<V, K>(n, [&](int k, Index i) {
+    Pack<O, V> to;
+#pragma unroll
+    for (int j = 0; j < V; ++j) to.v[j] = cast<O>(LOG ? kept[k].v[j] - scale : kept[k].v[j] * scale);
+    store<V>(out + i, to);
+  });
+}
+// A longer one is read twice.
+template <class A, bool LOG, int V, class T, class O, class Index>
+INLINE void softmax_read(const T* x, O* out, Index n) {
   typedef Lanes<LogSumExp<T, A>> Op;
   __shared__ typename Op::Acc room[32];
-  x += Index(blockIdx.x) * n, out += Index(blockIdx.x) * n;
-  Kept<T, V, K> kept;
   const Op op;
   typename Op::Acc acc = op.init();
-  each_pack<V, K>(n, [&](int k, Index i) {
-    kept.pack[k] = load<V>(x + i);
-    acc = op.add_pack(acc, kept.pack[k]);
-  });
+  each_pack<V, 0>(n, [&](int, Index i) { acc = op.add_pack(acc, load<V>(x + i)); });
   acc = combine_block(op, acc, room);
   const A lost = acc.top == -infinity<A>() ? not_a_number<A>() : A(0);  // nothing to share
   const A scale = LOG ? log(acc.sum) : A(1) / acc.sum;
-  each_pack<V, K>(n, [&](int k, Index i) {
-    const Pack<T, V> own = kept.get(x, k, i);
+  each_pack<V, 0>(n, [&](int, Index i) {
+    const Pack<T, V> own = load<V>(x + i);
     Pack<O, V> to;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
@@ -73,6 +98,12 @@ INLINE void softmax_row(const T* x, O* out, Index n) {
     }
     store<V>(out + i, to);
   });
+}
+template <class A, bool LOG, int V, int K, class T, class O, class Index>
+INLINE void softmax_row(const T* x, O* out, Index n) {
+  x += Index(blockIdx.x) * n, out += Index(blockIdx.x) * n;
+  if constexpr (K > 0) softmax_kept<A, LOG, V, K>(x, out, n);
+  else softmax_read<A, LOG, V>(x, out, n);
 }
 template <class A, bool LOG, class T, class O, class Index>
 INLINE void softmax_column(const T* x, O* out, Index rows, Index n, Index inner) {

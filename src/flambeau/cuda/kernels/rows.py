@@ -66,7 +66,7 @@ def _softmax(log):
         if numel(x) == 0:
             return nothing()
         build = Build(call)
-        rows = Rows(build, dim or 0, x, result)
+        rows = Rows(build, dim or 0, x, result, most=8 if max(build.size(x), build.size(result)) > 2 else 4)
         rows.run(rows.call("softmax", f"{build.wide(result)}, {flag(log)}", "x, out"),
                  [build.input("x", x), build.output("out", result)])
         return build.plan()

@@ -317,11 +317,12 @@ template <int V, class T> INLINE void count_piece(const T* x, int64_t n, int64_t
   many = sum_block(many);
   if (threadIdx.x == 0) counts[blockIdx.x] = many;
 }
-// put(number of the element among those that are not 0, its place)
+// put(number of the element among those that are not 0, its place), for neighbouring elements by neighbouring threads
 template <int V, class T, class Put>
 INLINE void each_true(const T* x, int64_t n, const int64_t* befores, const Put& put) {
   constexpr int K = 16 / V;
   __shared__ int32_t room[8];
+  __shared__ uint16_t found[4096];
   const RunningSum<int32_t, int32_t> op;
   const int lane = threadIdx.x & 31;
   const int64_t from = int64_t(blockIdx.x) * 4096, to = n - from < 4096 ? n : from + 4096;
@@ -343,13 +344,15 @@ INLINE void each_true(const T* x, int64_t n, const int64_t* befores, const Put& 
     part[k] = all + upto - own;
     all += shuffle_from(upto, 31);
   }
-  const int64_t ahead = befores[blockIdx.x] + before_warp(op, all, before, room);
+  const int32_t ahead = before_warp(op, all, before, room);
 #pragma unroll 1
   for (int k = 0; k < K; ++k) {
-    int64_t number = ahead + part[0];
+    int32_t number = ahead + part[0];
     for (uint32_t left = which[0]; left; left &= left - 1)
-      put(number++, first + k * 32 * V + __popc((left & -left) - 1));
+      found[number++] = uint16_t(first - from + k * 32 * V + __popc((left & -left) - 1));
     turn<1>(which);
     turn<1>(part);
   }
+  __syncthreads();
+  for (int32_t k = threadIdx.x; k < before; k += 256) put(befores[blockIdx.x] + k, from + found[k]);
 }
