@@ -114,9 +114,9 @@ template <class A, class T> struct SumOfChannel {
     for (int j = 0; j < V; ++j) acc[APART ? j : 0] = acc[APART ? j : 0] + cast<A>(own.x.v[j]);
   }
 };
-// g and g xhat, where mean and 1 / deviation belong to the row's group of `of_group` channels; without groups (0) to the
-// channel.
-template <class A, class T, class G> struct SlopesOf {
+// g and g xhat. OF: what mean and 1 / deviation belong to: 'c' the channel, 'r' the row, 'g' the row's group of
+// `of_group` channels.
+template <class A, class T, class G, char OF> struct SlopesOf {
   typedef JoinTwo<A> Join;
   template <int V> struct Given {
     Pack<G, V> grad;
@@ -132,7 +132,7 @@ template <class A, class T, class G> struct SlopesOf {
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const Index c = channel + (APART ? j : 0);
-      const Index of = !groups ? c : groups == 1 ? row : row * Index(groups) + c / Index(of_group);
+      const Index of = OF == 'c' ? c : OF == 'r' ? row : row * Index(groups) + c / Index(of_group);
       Two<A>& to = acc[APART ? j : 0];
       const A v = cast<A>(own.grad.v[j]);
       to.first += v;

@@ -222,7 +222,7 @@ def _batch_norm_backward(call):
     way = batch.channels()
     # without `means`, which only the sums need, where blocks are joined
     more = [statistics[1]] if way.chunks > 1 else []
-    way.sum(f"SlopesOf<{batch.wide}, {build.type(x)}, {build.type(grad)}>", "grad, x, means, scales, 0, 0",
+    way.sum(f"SlopesOf<{batch.wide}, {build.type(x)}, {build.type(grad)}, 'c'>", "grad, x, means, scales, 0, 0",
             [g, data, *statistics], 2 * batch.bytes, finish,
             [*more, build.optional("weight", weight, weight or x), number("int64_t", "n", batch.n), *rooms, *sums])
     way.run("normalize_backward<V>(walk, grad, x, out, means, factors, constants, linears);",

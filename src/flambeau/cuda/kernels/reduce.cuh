@@ -80,9 +80,10 @@ template <class T, class A, bool LARGEST> struct ArgBest : One {
     if (!better(a, best)) return a;
     int first = 0;
 #pragma unroll
-    for (int k = V - 1; k >= 0; --k) {
-      const A x = cast<A>(v.v[k]);
-      first = best == best ? (x == best ? k : first) : (x != x ? k : first);
+    for (int k = V - 1; k >= 0; --k) first = cast<A>(v.v[k]) == best ? k : first;
+    if (best != best) {
+#pragma unroll
+      for (int k = V - 1; k >= 0; --k) first = cast<A>(v.v[k]) != cast<A>(v.v[k]) ? k : first;
     }
     return {best, place + first};
   }

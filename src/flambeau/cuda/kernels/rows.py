@@ -139,7 +139,7 @@ class _Norm:
         kind, many = build.type(results[1]), self.rows // self.groups
         shape = (self.rows, self.n, 1) if self.plain else (many, self.weights, self.inner)
         Channels(build, *shape, grad, self.x).sum(
-            f"SlopesOf<{wide}, {build.type(self.x)}, {build.type(grad)}>",
+            f"SlopesOf<{wide}, {build.type(self.x)}, {build.type(grad)}, '{'r' if self.groups == 1 else 'g'}'>",
             "grad, x, means, scales, Index(groups), Index(of_group)",
             [g, x, means, scales, *sizes(groups=self.groups, of_group=shape[1] // self.groups)], 2 * size,
             f"if (grad_weight) grad_weight[c] = cast<{kind}>(v.second); "
