@@ -24,7 +24,7 @@ ALLOWED = [
     (r"((\w+::)?rows|registration|table|arithmetic|bitwise|order|functions)", "objects that register rows"),
     (r"(conv|fft|gemm|recurrent|winograd)_kernels_(f32|f64|u64)|(attention|chain|half)_kernels|loops_of_level",
      "loops by instruction set"),
-    (r"distance_loops|column_loop_levels|(half_tiles|thirds)_by_(vectors|matrices)|half_packing"
+    (r"distance_loops|column_loop_levels|(half_tiles|float_parts)_by_(vectors|matrices)|half_packing"
      r"|attention::half_rows_of_attention", "loops by instruction set"),
     (r"(is_intel|multiplies_\w+)\(.*\)::(intel|granted|offered|more)", "what the processor offers, found once"),
     (r"simd_cast_levels", "conversions by instruction set"),

@@ -1,4 +1,5 @@
 // The extension module flambeau._C: puts the parts together.
+#include <algorithm>
 #include <nanobind/nanobind.h>
 
 #include "../core/device_table.h"
@@ -61,8 +62,8 @@ void add_settings(nb::module_& m) {
   m.def("set_default_device", [](nb::object d) { set_default_device(parse_device(d.ptr())); });
   m.def("placed_device", [](nb::handle d) { return nb::steal(device_object(placed(parse_device(d.ptr())))); });
   m.def("set_flush_denormal", set_flush_denormal);
-  m.def("keep_floats_whole", [](bool on) { process.whole_floats = on; });
-  m.def("splits_floats", [] { return multiplies_matrices_of_bfloat16() && !process.whole_floats; });
+  m.def("set_float_parts", [](int count) { process.float_parts = std::clamp(count, 0, 3); });
+  m.def("splits_floats", [] { return multiplies_matrices_of_bfloat16() && process.float_parts; });
   m.def("default_dtype", [] { return nb::borrow(dtype_object(default_dtype())); });
   m.def("set_default_dtype", [](nb::object d) {
     if (Py_TYPE(d.ptr()) != DTypeType) throw nb::type_error("set_default_dtype: expected a flambeau.dtype");

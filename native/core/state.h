@@ -35,7 +35,7 @@ struct ProcessState {
   bool anomaly_check = false;     // look for NaN in what rules return
   bool watch_creation = false;    // anomaly mode or a creation hook: tell of new nodes
   uint64_t library_switches = 0;  // what NVIDIA's libraries may do, as bits that backends/_switches.py knows
-  std::atomic<bool> whole_floats{false};  // float32 numbers are multiplied as they are, never in parts
+  std::atomic<int> float_parts{3};  // of a float32 in large products; 0: such numbers are multiplied as they are
   int profiling = 0;              // what a profiler wants to know (bind/profile.cpp); 0: none is on
 };
 inline constexpr int kMaxCudaDevices = 16;

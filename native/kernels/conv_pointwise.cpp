@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "../core/parallel.h"
-#include "gemm_thirds.h"
+#include "gemm_parts.h"
 #include "half_rows.h"
 
 namespace flambeau {
@@ -56,11 +56,12 @@ bool turned_gradient(ConvGeometry g, float* x, float* w, float* y) {
 
 // Whether the product is faster than oneDNN's vectors, which multiply float32 numbers as they are.
 bool by_matrix_instructions(const ConvGeometry& g, ConvResult which) {
+  const FloatParts* by = exact_parts();
   const int64_t places = pixels(g);
   switch (which) {
-    case ConvResult::Output: return gemm_by_thirds_pays(places, g.oc, g.ic, g.ic, 1, 1, g.ic);
-    case ConvResult::Input: return gemm_by_thirds_pays(places, g.ic, g.oc, g.oc, 1, g.ic, 1);
-    default: return gemm_by_thirds_pays(g.oc, g.ic, places, 1, g.oc, g.ic, 1);
+    case ConvResult::Output: return gemm_by_parts_pays(by, places, g.oc, g.ic, g.ic, 1, 1, g.ic);
+    case ConvResult::Input: return gemm_by_parts_pays(by, places, g.ic, g.oc, g.oc, 1, g.ic, 1);
+    default: return gemm_by_parts_pays(by, g.oc, g.ic, places, 1, g.oc, g.ic, 1);
   }
 }
 
@@ -69,7 +70,7 @@ template <class T>
 void product(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, T* c, const T* bias = nullptr) {
   if constexpr (std::is_same_v<T, float>)
     gemm<float>(m, n, k, static_cast<const float*>(a.data), a.rs, a.cs, static_cast<const float*>(b.data), b.rs, b.cs,
-                c, n, {.bias_col = bias});
+                c, n, {.bias_col = bias, .exact = true});
   else gemm_half(DType::BFloat16, m, n, k, a, b, c, n, 1, 0, bias, true);
 }
 

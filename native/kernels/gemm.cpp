@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "../core/machine.h"
-#include "gemm_thirds.h"
+#include "gemm_parts.h"
 #include "half_rows.h"
 
 namespace flambeau {
@@ -132,9 +132,11 @@ bool gemm_somehow(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int6
   }
   if ((m <= kFewVectors || n == 1) && vector_product(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads))
     return false;
-  if constexpr (std::is_same_v<T, float>)
-    if (gemm_by_thirds_pays(m, n, k, ars, acs, brs, bcs))
-      return gemm_by_thirds(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads), true;
+  if constexpr (std::is_same_v<T, float>) {
+    const FloatParts* by = e.exact ? exact_parts() : parts_of_products();
+    if (gemm_by_parts_pays(by, m, n, k, ars, acs, brs, bcs))
+      return gemm_by_parts(*by, m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads), true;
+  }
   if (sums_in_parts(m, n, k))
     return long_sums(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads), false;
   if (is_small<T>(m, n, k, threads)) return in_place(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e), false;
@@ -173,7 +175,7 @@ void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> p
   int64_t all = 0;
   for (const Joined& p : products) all += p.n;
   const bool plain = k < 2 || m == 0 || std::ranges::any_of(products, [&](const Joined& p) {
-    return p.n < 2 || gemm_by_thirds_pays(m, p.n, k, k, 1, 1, k);
+    return p.n < 2 || gemm_by_parts_pays(parts_of_products(), m, p.n, k, k, 1, 1, k);
   });
   if (plain) {
     for (const Joined& p : products) gemm<float>(m, p.n, k, a, k, 1, p.b, 1, k, p.c, p.n, {1, 0, p.bias});

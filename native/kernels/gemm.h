@@ -68,6 +68,7 @@ struct Epilogue {
   const Finish<T>* finish = nullptr;  // of the whole product; kernels do not look at it
   Fetch* fetch = nullptr;             // one thread's
   const Fetch::Rows* ahead = nullptr;  // rows that one tile asks for
+  bool exact = false;                  // float32 stays as exact as it is, whatever matrix products are allowed
 };
 
 constexpr int64_t kFewVectors = 8;  // that a matrix is read for as it lies; more of them repay panels of it

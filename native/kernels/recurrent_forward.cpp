@@ -51,8 +51,9 @@ void forward(Call& c) {
   if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, p, n, 1, 1, p, l.batch, l.steps, parts);
   if (l.projected()) project = Operand<T>(in.weight(kWhr), n, p, 1, 1, n, l.batch, l.steps, parts);
   // packed where many rows meet it and a panel stays in the first two caches; otherwise gemm chooses the way
+  const FloatParts* by = sizeof(T) == 4 ? parts_of_products() : nullptr;
   const bool packed = l.rows >= 64 && l.inputs <= 1024 &&
-                      !(sizeof(T) == 4 && gemm_by_thirds_pays(l.rows, l.gates, l.inputs, l.inputs, 1, 1, l.inputs));
+                      !gemm_by_parts_pays(by, l.rows, l.gates, l.inputs, l.inputs, 1, 1, l.inputs);
   Operand<T> input(in.weight(kWih), l.inputs, l.gates, 1, 1, l.inputs, l.rows, packed ? l.steps : 1);
   const std::vector<T> bias = joined_bias(l, in[kBih], in[kBhh]);
   {

@@ -10,7 +10,7 @@
 #include "../core/machine.h"
 #include "../core/team.h"
 #include "gemm.h"
-#include "gemm_thirds.h"
+#include "gemm_parts.h"
 #include "half_rows.h"
 #include "recurrent.h"
 
@@ -67,8 +67,8 @@ struct Parts {
 };
 
 // A fixed right operand B[k, blocks n] that meets another left one at each step; each part has its columns of every
-// block of n. For more than one step it is packed once, in thirds where that is faster; halves, which lie along k, are
-// read as they are.
+// block of n. For more than one step it is packed once, in three parts where that is faster; halves, which lie along k,
+// are read as they are.
 template <class T>
 class Operand {
  public:
@@ -78,7 +78,7 @@ class Operand {
           Parts parts = {})
       : b_(b), k_(k), n_(n * blocks), ks_(ks), ns_(ns) {
     if (!b.halves && (steps < 2 || !k)) return;
-    thirds_ = sizeof(T) == 4 && !b.halves && keeping_thirds_pays(rows, n_, k, ks, ns);
+    if (sizeof(T) == 4 && !b.halves && keeping_parts_pays(exact_parts(), rows, n_, k, ks, ns)) split_ = exact_parts();
     if (parts.count == 1) n *= std::exchange(blocks, 1);
     for (int64_t part = 0; part < parts.count; ++part) {
       for (int64_t block = 0; block < blocks; ++block)
@@ -86,7 +86,7 @@ class Operand {
       ends_.push_back(panels_.size());
     }
     if (b.halves) return;
-    int64_t shape[] = {thirds_ ? Thirds::size(columns_, k) / 2 : k * columns_};
+    int64_t shape[] = {split_ ? split_->size(columns_, k) / 2 : k * columns_};
     memory_ = empty(shape, sizeof(T) == 4 ? DType::Float32 : DType::Float64);
   }
   bool packed() const { return !panels_.empty() && memory_; }
@@ -97,8 +97,8 @@ class Operand {
       for (; j < end; ++j) {
         const Panel& p = panels_[size_t(j)];
         if constexpr (sizeof(T) == 4)
-          if (thirds_) {
-            split_thirds(p.columns, k_, b_.wide + p.column * ns_, ks_, ns_, thirds_of(p));
+          if (split_) {
+            split_parts(*split_, p.columns, k_, b_.wide + p.column * ns_, ks_, ns_, parts_of(p));
             continue;
           }
         gemm_kernels<T>().pack(memory_->template ptr<T>() + p.at * k_, p.width, b_.wide + p.column * ns_, ns_, ks_,
@@ -123,12 +123,12 @@ class Operand {
     int64_t at;               // its place in memory, in columns
     int width;                // in memory: whole vectors
   };
-  uint16_t* thirds_of(const Panel& p) const { return memory_->template ptr<uint16_t>() + Thirds::size(p.at, k_); }
+  uint16_t* parts_of(const Panel& p) const { return memory_->template ptr<uint16_t>() + split_->size(p.at, k_); }
   // As few panels as there can be, of nearly equal width: a narrow one would wait for the loads of A.
   void add_panels(int64_t begin, int64_t end) {
     const auto& kernels = gemm_kernels<T>();
-    const int64_t step = thirds_ ? 2 * Thirds::kSide : kernels.width, vectors = (end - begin + step - 1) / step;
-    const int64_t most = b_.halves || thirds_ ? vectors : kernels.nr / step, panels = (vectors + most - 1) / most;
+    const int64_t step = split_ ? 2 * FloatParts::kSide : kernels.width, vectors = (end - begin + step - 1) / step;
+    const int64_t most = b_.halves || split_ ? vectors : kernels.nr / step, panels = (vectors + most - 1) / most;
     for (int64_t k = 0; k < panels; ++k) {
       const int64_t width = (vectors * (k + 1) / panels - vectors * k / panels) * step;
       const int64_t columns = std::min(width, end - begin);
@@ -142,8 +142,9 @@ class Operand {
     if constexpr (sizeof(T) == 4) {
       if (b_.halves)
         return half_rows(b_.dtype, m, p.columns, k_, a, ars, b_.halves + p.column * ns_, ns_, c, crs, e);
-      if (thirds_)
-        return gemm_with_thirds(m, p.columns, k_, a, ars, b_.wide + p.column * ns_, ks_, ns_, thirds_of(p), c, crs, e);
+      if (split_)
+        return gemm_with_parts(*split_, m, p.columns, k_, a, ars, b_.wide + p.column * ns_, ks_, ns_, parts_of(p), c,
+                               crs, e);
     }
     const auto& kernels = gemm_kernels<T>();
     const T* panel = memory_->template ptr<T>() + p.at * k_;
@@ -155,7 +156,7 @@ class Operand {
 
   Weight<T> b_;
   int64_t k_ = 0, n_ = 0, ks_ = 0, ns_ = 0;
-  bool thirds_ = false;
+  const FloatParts* split_ = nullptr;  // into three parts, if at all
   int64_t columns_ = 0;  // of all panels, in whole vectors
   std::vector<Panel> panels_;
   std::vector<size_t> ends_;  // of each part's panels

@@ -6,7 +6,7 @@
 namespace flambeau {
 
 // 64-byte aligned; `slot` tells apart buffers alive together.
-enum ScratchSlot { kScratchA, kScratchB, kScratchC, kScratchD, kScratchE, kScratchThirds, kScratchSums, kScratchSlots };
+enum ScratchSlot { kScratchA, kScratchB, kScratchC, kScratchD, kScratchE, kScratchParts, kScratchSums, kScratchSlots };
 void* scratch_bytes(ScratchSlot slot, size_t nbytes);
 void trim_scratch();  // gives back this thread's buffers past 64 MiB
 

@@ -7,7 +7,7 @@
 #include "../core/machine.h"
 #include "../core/parallel.h"
 #include "gemm.h"
-#include "thirds.h"
+#include "float_parts.h"
 
 namespace flambeau {
 
@@ -89,7 +89,7 @@ struct Panels {
   int64_t filters, width, vectors, count;
   Panels(int64_t filters, bool splits) : filters(filters) {
     const auto& kernels = gemm_kernels<float>();
-    width = splits ? 2 * Thirds::kSide : kernels.width, vectors = (filters + width - 1) / width;
+    width = splits ? 2 * FloatParts::kSide : kernels.width, vectors = (filters + width - 1) / width;
     const int64_t most = splits ? kMostWide / width : kernels.nr / width;
     count = (vectors + most - 1) / most;
   }
@@ -147,21 +147,25 @@ bool winograd_pays(const ConvGeometry& g, ConvResult which) {
          g.n * volume(made) >= (which == ConvResult::Output ? kLeastPlaces : kLeastSummed);
 }
 
+// Numbers are in three parts, where they are split.
+static constexpr FloatParts kSizes{.count = kMostFloatParts};
+static const FloatParts& in_three() { return *float_parts_by_matrices[kMostFloatParts]; }
+
 bool winograd_splits(const ConvGeometry& g, ConvResult which) {
   const int64_t least = which == ConvResult::Weights ? kLeastSummedSplit : kLeastSplit;
-  return multiplies_thirds() && std::min(g.ic, g.oc) >= least;
+  return exact_parts() && std::min(g.ic, g.oc) >= least;
 }
 
 int64_t winograd_packed_size(const ConvGeometry& g, ConvResult which, bool splits) {
   const Planes s(g, which);
   const Panels panels(s.filters, splits);
   const int64_t columns = panels.vectors * panels.width;
-  return kPoints * (splits ? Thirds::size(columns, s.channels) / 2 : columns * s.channels);
+  return kPoints * (splits ? kSizes.size(columns, s.channels) / 2 : columns * s.channels);
 }
 
-// Thirds of [panel][point][channel][filter].
-static void pack_thirds(const Planes& s, const Taps& taps, uint16_t* packed) {
-  constexpr int64_t kDepth = Thirds::kDepth;
+// [panel][point][channel][filter] in three parts.
+static void pack_parts(const Planes& s, const Taps& taps, uint16_t* packed) {
+  constexpr int64_t kDepth = FloatParts::kDepth;
   const Panels panels(s.filters, true);
   const int64_t pieces = (s.channels + kDepth - 1) / kDepth, deep = rounded_up(s.channels, kDepth);
   parallel_for(panels.count * pieces, 2, [&](int64_t unit, int64_t end) {
@@ -176,10 +180,10 @@ static void pack_thirds(const Planes& s, const Taps& taps, uint16_t* packed) {
       for (int64_t c = 0; c < channels; ++c)
         loops().weights(from.at + c * from.channel, from.tap, wide, u + c * wide, kDepth * wide);
       for (int k = 0; k < kPoints; ++k)
-        thirds_by_matrices->panels(u + k * kDepth * wide, wide, channels, wide,
-                                   packed + Thirds::size(kPoints * panels.first(panel) + k * wide, deep) +
-                                       Thirds::size(c0),
-                                   Thirds::size(deep), kDepth);
+        in_three().panels(u + k * kDepth * wide, wide, channels, wide,
+                                   packed + kSizes.size(kPoints * panels.first(panel) + k * wide, deep) +
+                                       kSizes.size(c0),
+                                   kSizes.size(deep), kDepth);
     }
   });
 }
@@ -188,7 +192,7 @@ static void pack_thirds(const Planes& s, const Taps& taps, uint16_t* packed) {
 void winograd_pack(const ConvGeometry& g, const float* w, Dims strides, ConvResult which, bool splits, float* packed) {
   const Planes s(g, which);
   const Taps taps(w, strides, which);
-  if (splits) return pack_thirds(s, taps, reinterpret_cast<uint16_t*>(packed));
+  if (splits) return pack_parts(s, taps, reinterpret_cast<uint16_t*>(packed));
   const Panels panels(s.filters, false);
   const int64_t pieces = (s.channels + kChannels - 1) / kChannels;
   parallel_for(panels.count * pieces, 4, [&](int64_t unit, int64_t end) {
@@ -218,12 +222,12 @@ struct Convolution {
   const WinogradTail& tail;
   float* to;
   const int64_t lda = rounded_up(s.channels, 16) + 16, ldm = splits ? kMostWide : products.nr, total = s.patches();
-  const int64_t unit = splits ? 2 * Thirds::kSide : products.mr;
+  const int64_t unit = splits ? 2 * FloatParts::kSide : products.mr;
   const int64_t fits = splits ? kMostPatches : kCacheNumbers / (kPoints * (lda + ldm)) / products.mr * products.mr;
   const int64_t most = std::clamp<int64_t>(fits, 2 * products.mr, kMostPatches);
   const int64_t blocks = (total + most - 1) / most, block = rounded_up((total + blocks - 1) / blocks, unit);
-  const int64_t strip = Thirds::size(rounded_up(s.channels, Thirds::kDepth));  // of 16 patches, where they are split
-  const int64_t point = splits ? block / Thirds::kSide * strip : block * lda;  // numbers of one of the 16 points
+  const int64_t strip = kSizes.size(rounded_up(s.channels, FloatParts::kDepth));  // of 16 patches, where they are split
+  const int64_t point = splits ? block / FloatParts::kSide * strip : block * lda;  // numbers of one of the 16 points
   const int64_t sums = block * ldm;
 
   void turn_patches(int64_t first, int64_t count, const float* zeros, float* v) const {
@@ -236,7 +240,7 @@ struct Convolution {
   }
   // In strips of 16, some channels at a time.
   void split_patches(int64_t first, int64_t count, const float* zeros, uint16_t* v) const {
-    constexpr int64_t kSide = Thirds::kSide, kApart = kTogether + 16;
+    constexpr int64_t kSide = FloatParts::kSide, kApart = kTogether + 16;
     const float* patch[kSide][16];
     alignas(64) float some[kPoints * kSide * kApart];
     Patches at(s, first);
@@ -250,8 +254,8 @@ struct Convolution {
           for (const float*& place : patch[r]) place += channels;
         }
         for (int k = 0; k < kPoints; ++k)
-          thirds_by_matrices->strips(some + k * kSide * kApart, kApart, rows, channels, v + k * point + Thirds::size(c),
-                                     strip, rounded_up(channels, Thirds::kDepth));
+          in_three().strips(some + k * kSide * kApart, kApart, rows, channels, v + k * point + kSizes.size(c),
+                                     strip, rounded_up(channels, FloatParts::kDepth));
       }
     }
   }
@@ -264,12 +268,12 @@ struct Convolution {
                       m + k * sums + t * ldm, ldm, int(std::min<int64_t>(products.mr, count - t)), int(wide), {});
   }
   void multiply(int64_t panel, int64_t count, const uint16_t* v, float* m) const {
-    const int64_t wide = panels.wide(panel), deep = rounded_up(s.channels, Thirds::kDepth);
-    const auto* u = reinterpret_cast<const uint16_t*>(packed) + Thirds::size(kPoints * panels.first(panel), deep);
+    const int64_t wide = panels.wide(panel), deep = rounded_up(s.channels, FloatParts::kDepth);
+    const auto* u = reinterpret_cast<const uint16_t*>(packed) + kSizes.size(kPoints * panels.first(panel), deep);
     Fetch nothing;
     for (int k = 0; k < kPoints; ++k)
-      thirds_by_matrices->multiply(rounded_up(count, Thirds::kSide), wide, deep, v + k * point, strip,
-                                   u + Thirds::size(k * wide, deep), strip, m + k * sums, ldm, false, nothing);
+      in_three().multiply(rounded_up(count, FloatParts::kSide), wide, deep, v + k * point, strip,
+                                   u + kSizes.size(k * wide, deep), strip, m + k * sums, ldm, false, nothing);
   }
   void write_results(int64_t panel, int64_t first, int64_t count, const float* m, float* outside) const {
     const int64_t f = panels.first(panel);
@@ -287,16 +291,16 @@ struct Convolution {
     const int64_t parts = blocks >= 4 * threads ? 1 : std::min<int64_t>(threads, panels.count);
     parallel_for(blocks * parts, 1, [&](int64_t unit, int64_t end) {
       float* v = splits ? nullptr : scratch<float>(kScratchA, kPoints * point);
-      uint16_t* thirds = splits ? scratch<uint16_t>(kScratchThirds, kPoints * point) : nullptr;
+      uint16_t* split = splits ? scratch<uint16_t>(kScratchParts, kPoints * point) : nullptr;
       float* m = scratch<float>(kScratchB, kPoints * sums);
       float* zeros = scratch<float>(kScratchC, s.channels + s.filters);
       std::fill_n(zeros, s.channels, 0.f);
       for (; unit < end; ++unit) {
         const int64_t first = unit / parts * block, count = std::min(block, total - first), part = unit % parts;
         if (count <= 0) continue;
-        splits ? split_patches(first, count, zeros, thirds) : turn_patches(first, count, zeros, v);
+        splits ? split_patches(first, count, zeros, split) : turn_patches(first, count, zeros, v);
         for (int64_t p = part * panels.count / parts; p < (part + 1) * panels.count / parts; ++p) {
-          splits ? multiply(p, count, thirds, m) : multiply(p, count, v, m);
+          splits ? multiply(p, count, split, m) : multiply(p, count, v, m);
           write_results(p, first, count, m, zeros + s.channels);
         }
       }
@@ -313,7 +317,7 @@ struct WeightSums {
   const GemmKernels<float>& products = gemm_kernels<float>();
   const float *x, *gy;
   const int64_t total = s.patches(), padded = panels.vectors * panels.width;
-  const int64_t unit = splits ? 2 * Thirds::kSide : products.mr, channels_padded = rounded_up(s.channels, unit);
+  const int64_t unit = splits ? 2 * FloatParts::kSide : products.mr, channels_padded = rounded_up(s.channels, unit);
   const int64_t share = rounded_up((s.channels + num_threads() - 1) / num_threads(), unit);
   const int64_t blocks = (total + kSummedPatches - 1) / kSummedPatches, block = (total + blocks - 1) / blocks;
   const int64_t lda = rounded_up(share, 16) + 16, point = block * lda;
@@ -344,18 +348,18 @@ struct WeightSums {
                         int(std::min<int64_t>(products.mr, channels - c)), int(wide), {1, begins ? 0.f : 1.f});
     }
   }
-  void add_thirds(bool begins, int64_t count, int64_t c0, int64_t channels, const float* v, const float* z) const {
-    const Thirds& by = *thirds_by_matrices;
-    const int64_t deep = rounded_up(count, Thirds::kDepth), strip = Thirds::size(deep);
-    uint16_t* left = scratch<uint16_t>(kScratchThirds, Thirds::size(share + kMostWide, deep));
-    uint16_t* right = left + Thirds::size(share, deep);
+  void add_parts(bool begins, int64_t count, int64_t c0, int64_t channels, const float* v, const float* z) const {
+    const FloatParts& by = in_three();
+    const int64_t deep = rounded_up(count, FloatParts::kDepth), strip = kSizes.size(deep);
+    uint16_t* left = scratch<uint16_t>(kScratchParts, kSizes.size(share + kMostWide, deep));
+    uint16_t* right = left + kSizes.size(share, deep);
     Fetch nothing;
     for (int k = 0; k < kPoints; ++k) {
       by.turned_strips(v + k * point, lda, count, channels, left, strip, deep);
       for (int64_t p = 0; p < panels.count; ++p) {
         const int64_t f = panels.first(p), wide = panels.wide(p);
         by.panels(z + (f * kPoints + k * wide) * block, wide, count, wide, right, strip, deep);
-        by.multiply(rounded_up(channels, Thirds::kSide), wide, deep, left, strip, right, strip,
+        by.multiply(rounded_up(channels, FloatParts::kSide), wide, deep, left, strip, right, strip,
                     sums + kPoints * channels_padded * f + (k * channels_padded + c0) * wide, wide, !begins, nothing);
       }
     }
@@ -372,7 +376,7 @@ struct WeightSums {
           interruption_point();
           const int64_t count = std::min(block, total - first);
           turn(first, count, c0, channels, zeros, v, z);
-          splits ? add_thirds(first == 0, count, c0, channels, v, z) : add(first == 0, count, c0, channels, v, z);
+          splits ? add_parts(first == 0, count, c0, channels, v, z) : add(first == 0, count, c0, channels, v, z);
         }
       }
     });

@@ -30,7 +30,8 @@ extern const WinogradKernels* winograd_kernels_f32[2];
 // Which passes of which convolutions are computed so, because it takes less time.
 bool winograd_pays(const ConvGeometry& g, ConvResult which);
 bool winograd_has(Activation::Kind activation);
-// Whether the products are computed from numbers in three parts (thirds.h), for which weights are packed otherwise.
+// Whether the products are computed from numbers in three parts (float_parts.h), for which weights are packed in
+// another way.
 bool winograd_splits(const ConvGeometry& g, ConvResult which);
 
 // Weights [oc, ic, 3, 3] through their strides as `winograd_convolve` reads them: how many numbers, and these. For the

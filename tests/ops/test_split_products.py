@@ -187,7 +187,72 @@ def test_the_switch():
         backends.mkldnn.matmul.fp32_precision = value
         assert backends.mkldnn.matmul.fp32_precision == value
         assert flambeau._C.splits_floats() == (before and value != "ieee")
-        assert flambeau.equal(a @ a, usual) == (flambeau._C.splits_floats() == before)
+        assert flambeau.equal(a @ a, usual) == (value == "none" or not before)
+
+
+@pytest.fixture
+def allowed():
+    """Sets what float32 products may lose, until the test ends."""
+    yield flambeau.set_float32_matmul_precision
+    flambeau.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [*SHAPES, (128, 128, 512), (160, 130, 97), (300, 64, 200)])
+@pytest.mark.parametrize(("left", "right"), [(False, False), (True, True)])
+def test_fewer_parts_where_a_program_allows_them(m, n, k, left, right, allowed):
+    a, b = numbers(m, k, turned=left), numbers(k, n, turned=right)
+    exact = a @ b
+    want, size = exact.numpy().astype("d"), np.sqrt(k)
+    allowed("high")
+    assert rms(a @ b, want) <= 2.0**-16 * size  # 16 bits of each factor
+    allowed("medium")
+    rounded = a.bfloat16().float(), b.bfloat16().float()
+    found = a @ b
+    by_rounded = rms(found, rounded[0].numpy().astype("d") @ rounded[1].numpy().astype("d")) <= 1e-6 * size
+    assert by_rounded or flambeau.equal(found, exact)  # by processors without such instructions
+    allowed("highest")
+    assert flambeau.equal(a @ b, exact)
+
+
+def test_what_is_allowed_reaches_linear_layers_and_their_gradients_but_no_filters(allowed):
+    layer, x = nn.Linear(512, 384), numbers(256, 512).requires_grad_()
+    one, three = nn.Conv2d(256, 256, 1), nn.Conv2d(64, 64, 3)
+    image, small = numbers(4, 256, 16, 16), numbers(4, 64, 16, 16)
+
+    def found():
+        out = layer(x)
+        grads = flambeau.autograd.grad((out * out).sum(), [x, *layer.parameters()])
+        return [out.detach(), *grads], [one(image).detach(), three(small).detach()]
+    layers, filters = found()
+    for precision, share in (("high", 2e-5), ("medium", 8e-3)):
+        allowed(precision)
+        less, same = found()
+        assert all(float((a - b).norm() / b.norm()) < share for a, b in zip(less, layers, strict=True))
+        assert all(map(flambeau.equal, same, filters))
+        if flambeau._C.splits_floats():
+            assert not flambeau.equal(less[0], layers[0])
+
+
+def test_fewer_parts_keep_infinite_and_very_small_results(allowed):
+    a, b = numbers(300, 400), numbers(400, 300)
+    a[7, 9], b[3, 5], a[11] = np.inf, np.nan, a[11] * 2.0**-110
+    want = a @ b
+    for precision in ("high", "medium"):
+        allowed(precision)
+        found = a @ b
+        assert flambeau.equal(found[7].isfinite(), want[7].isfinite()) and found[:, 5].isnan().all()
+        assert np.allclose(found[11, 6:].numpy(), want[11, 6:].numpy(), rtol=2e-2, atol=0)
+
+
+@pytest.mark.parametrize("precision", ("high", "medium"))
+def test_fewer_parts_do_not_depend_on_threads(precision, allowed):
+    a, b = numbers(700, 500), numbers(500, 900)
+    allowed(precision)
+    found = []
+    for threads in (1, 2, 3):
+        flambeau.set_num_threads(threads)
+        found.append(a @ b)
+    assert flambeau.equal(found[0], found[1]) and flambeau.equal(found[0], found[2])
 
 
 @pytest.mark.parametrize(("images", "channels", "filters", "side", "padding"),

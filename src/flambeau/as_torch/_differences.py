@@ -40,11 +40,12 @@ TABLE = {
          "On the CPU results are always deterministic and do not depend on the number of threads. On CUDA devices it "
          "keeps cuDNN to such algorithms; sums of atomic additions are not refused."),
         ("torch.set_float32_matmul_precision",
-         "TF32 is for CUDA devices; on the CPU float32 products are as exact as float32 whatever is asked for."),
+         "TF32 is for CUDA devices. On the CPU, where it has matrix instructions (AMX), large products take 16 bits of "
+         "each factor with \"high\" (PyTorch's stay exact) and 8 with \"medium\"; elsewhere they are exact."),
         ("torch.backends.mkldnn.matmul",
          "With \"ieee\" float32 numbers are multiplied as they are; otherwise processors that multiply matrices of "
          "bfloat16 in registers (AMX) split large products' numbers into three. Those are as exact, but results below "
-         "2**-126 become zero."),
+         "2**-126 become zero. \"tf32\" leaves two of them, \"bf16\" one."),
         ("torch.nn.CrossMapLRN2d", "Follows the formula; PyTorch's sums count the first channel too often."),
         ("torch.utils.data.DataLoader",
          "Random numbers of samples do not depend on num_workers; `seeding=\"worker\"` gives PyTorch's."),
@@ -104,8 +105,8 @@ def difference(name):
     """What is different about a name; None where nothing is.
 
     >>> from flambeau.as_torch._differences import difference
-    >>> difference("torch.set_float32_matmul_precision")
-    'TF32 is for CUDA devices; on the CPU float32 products are as exact as float32 whatever is asked for.'
+    >>> difference("torch.nn.CrossMapLRN2d")
+    "Follows the formula; PyTorch's sums count the first channel too often."
     """
     if name in _EXACT:
         return _EXACT[name]

@@ -1,5 +1,5 @@
 """How exact NVIDIA's libraries must be and which algorithms they may choose: bits that native code makes part of every
-launch plan's key, so that a changed switch counts from the next call on. Also whether the CPU may split float32 for its
+launch plan's key, so that a changed switch counts from the next call on. Also how the CPU may split float32 for its
 matrix instructions.
 """
 
@@ -11,6 +11,8 @@ from .._shown import shown
 
 _PRECISIONS = ("none", "ieee", "tf32")
 _CPU_PRECISIONS = (*_PRECISIONS, "bf16")
+#: how many bfloat16 numbers stand for a float32 in large products on the CPU; 0: it is multiplied as it is
+_PARTS = {"ieee": 0, "bf16": 1, "tf32": 2, "none": 3}
 #: whose precision counts where one's own is "none"
 _ABOVE = {"matmul": "all", "cudnn": "all", "conv": "cudnn", "rnn": "cudnn", "cpu": "all"}
 _precision = {"all": "none", "cpu": "none", "matmul": "none", "cudnn": "none", "conv": "tf32", "rnn": "tf32"}
@@ -60,7 +62,7 @@ def restore_precisions(before):
 def _follow():
     for part in ("matmul", "conv", "rnn"):
         put(f"{part}_tf32", precision(part) == "tf32")
-    _C.keep_floats_whole(precision("cpu") == "ieee")
+    _C.set_float_parts(_PARTS[precision("cpu")])
 
 
 class Precision:

@@ -4,9 +4,10 @@ from . import _switches
 
 enabled = True
 #: `matmul.fp32_precision`: with "ieee" float32 numbers are multiplied as they are. Otherwise large products may split
-#: each into three bfloat16 numbers, where the processor has instructions for matrices of these. Sums are as exact; but
-#: results below 2**-126 become zero, and factors below 2**-110 lose digits. "tf32" and "bf16" would allow less, which
-#: nothing makes use of.
+#: each into bfloat16 numbers, where the processor has instructions for matrices of these: with "none" into three, whose
+#: sums are as exact (but results below 2**-126 become zero, and factors below 2**-110 lose digits); with "tf32" into
+#: two (16 bits of a factor count, where TF32 has 11), with "bf16" into one (8 bits). Convolutions and the steps of
+#: recurrent layers keep three.
 matmul = _switches.Precision("cpu")
 
 

@@ -291,7 +291,8 @@ API int cudnnSetRNNDescriptor_v8(rnn::Desc* d, int algorithm, int mode, int bias
                                  int precision, int math, int32_t inputs, int32_t hidden, int32_t projected,
                                  int32_t layers, rnn::Dropout* dropout, uint32_t flags) {
   ENTER("rnn_set");
-  if (algorithm || input || layers < 1 || projected != hidden || flags > 1 || !dropout->set || precision != (type == 1))
+  if (algorithm || input || layers < 1 || projected != hidden || flags > 1 || !dropout->set ||
+      precision != (type == 1))
     return kBad;
   *d = {mode, bias, direction + 1, element_type(type), precision, math, inputs, hidden, layers};
   last_math = math;
@@ -304,8 +305,8 @@ API int cudnnSetRNNDataDescriptor(rnn::Data* d, int type, int layout, int steps,
   ENTER("rnn_data_set");
   *d = {element_type(type), layout, width, {lengths, lengths + batch}};
   const bool whole = lengths[0] == lengths[batch - 1];
-  return layout == (whole ? 0 : 1) && !padding && steps == lengths[0] && std::is_sorted(d->lengths.rbegin(), d->lengths.rend()) &&
-                 d->lengths.back() > 0 ? 0 : kBad;
+  const bool falling = std::is_sorted(d->lengths.rbegin(), d->lengths.rend()) && d->lengths.back() > 0;
+  return layout == (whole ? 0 : 1) && !padding && steps == lengths[0] && falling ? 0 : kBad;
 }
 API int cudnnGetRNNWeightSpaceSize(Handle*, rnn::Desc* d, size_t* bytes) {
   ENTER("rnn_weight_size");

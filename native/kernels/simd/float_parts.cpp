@@ -1,5 +1,5 @@
-// Float32 as three bfloat16 numbers, and products of them by matrices in registers (AMX).
-#include "../thirds.h"
+// Float32 as up to three bfloat16 numbers, and products of them by matrices in registers (AMX).
+#include "../float_parts.h"
 
 #if FLAMBEAU_LEVEL == 1 && defined(__x86_64__) && !defined(__clang__)  // whose functions take no target by a pragma
 #include <algorithm>
@@ -12,107 +12,113 @@
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
 
-constexpr int64_t kSide = Thirds::kSide, kDepth = Thirds::kDepth, kTile = kSide * kDepth;
+constexpr int64_t kSide = FloatParts::kSide, kDepth = FloatParts::kDepth, kTile = kSide * kDepth;
 
-// Registers 0 to 3 are C's, 4 and 5 A's, 6 and 7 B's. Small products come first. Of 24 operands 14 are loaded,
-// those of B in the order in which they lie.
-template <bool two>
+// Registers 0 to 3 are C's, 4 and 5 A's, 6 and 7 B's. Small products come first. Of three parts' 24 operands 14 are
+// loaded, those of B in the order in which they lie.
+template <int parts, bool two>
 void tile(int64_t k, const uint16_t* a, int64_t strip, const uint16_t* b, int64_t panel, float* c, int64_t crs,
           bool adds, Fetch& next) {
   SumTiles<two> sums(c, crs, adds);
-  const auto left = [&](int third) __attribute__((always_inline)) {
-    _tile_loadd(4, a + third * kTile, 64);
-    if constexpr (two) _tile_loadd(5, a + strip + third * kTile, 64);
+  const auto left = [&](int part) __attribute__((always_inline)) {
+    _tile_loadd(4, a + part * kTile, 64);
+    if constexpr (two) _tile_loadd(5, a + strip + part * kTile, 64);
   };
-  const auto right = [&](int third) __attribute__((always_inline)) {
-    _tile_loadd(6, b + (2 - third) * kTile, 64);
-    _tile_loadd(7, b + panel + (2 - third) * kTile, 64);
+  const auto right = [&](int part) __attribute__((always_inline)) {
+    _tile_loadd(6, b + (parts - 1 - part) * kTile, 64);
+    _tile_loadd(7, b + panel + (parts - 1 - part) * kTile, 64);
   };
-  for (; k > 0; k -= kDepth, a += 3 * kTile, b += 3 * kTile) {
-    left(0), right(2), sums.add();
-    next.some();
-    right(1), sums.add();
+  for (; k > 0; k -= kDepth, a += parts * kTile, b += parts * kTile) {
+    left(0);
+    if constexpr (parts > 2) {
+      right(2), sums.add();
+      next.some();
+    }
+    if constexpr (parts > 1) right(1), sums.add();
     right(0), sums.add();
     next.some();
-    left(1), sums.add();
-    right(1), sums.add();
-    next.some();
-    left(2), right(0), sums.add();
+    if constexpr (parts > 1) left(1), sums.add();
+    if constexpr (parts > 2) right(1), sums.add();
+    if constexpr (parts > 1) next.some();
+    if constexpr (parts > 2) left(2), right(0), sums.add();
   }
   sums.store(c, crs);
 }
 
+template <int parts>
 void multiply(int64_t m, int64_t n, int64_t k, const uint16_t* a, int64_t strip, const uint16_t* b, int64_t panel,
               float* c, int64_t crs, bool adds, Fetch& next) {
   begin_matrices();
   for (int64_t i = 0; i < m; i += 2 * kSide)
     for (int64_t j = 0; j < n; j += 2 * kSide)
-      (i + kSide < m ? tile<true> : tile<false>)(k, a + i / kSide * strip, strip, b + j / kSide * panel, panel,
-                                                 c + i * crs + j, crs, adds, next);
+      (i + kSide < m ? tile<parts, true> : tile<parts, false>)(k, a + i / kSide * strip, strip, b + j / kSide * panel,
+                                                               panel, c + i * crs + j, crs, adds, next);
   end_matrices();
 }
 
 // --- packing --------------------------------------------------------------------------------------------------------
 
-// The thirds of 32 numbers of a row.
-void split_row(__m512 low, __m512 high, __m512i (&third)[3]) {
-  for (int t = 0; t < 3; ++t) {
-    third[t] = __m512i(_mm512_cvtne2ps_pbh(high, low));
-    low = _mm512_sub_ps(low, widened(_mm512_castsi512_si256(third[t])));
-    high = _mm512_sub_ps(high, widened(_mm512_extracti64x4_epi64(third[t], 1)));
+// The parts of 32 numbers of a row.
+template <int parts>
+void split_row(__m512 low, __m512 high, __m512i (&part)[parts]) {
+  for (int t = 0; t < parts; ++t) {
+    part[t] = __m512i(_mm512_cvtne2ps_pbh(high, low));
+    low = _mm512_sub_ps(low, widened(_mm512_castsi512_si256(part[t])));
+    high = _mm512_sub_ps(high, widened(_mm512_extracti64x4_epi64(part[t], 1)));
   }
 }
 // Of 16 columns of two rows, in pairs.
-void split_pair(__m512 even, __m512 odd, __m512i (&third)[3]) {
-  for (int t = 0; t < 3; ++t) {
+template <int parts>
+void split_pair(__m512 even, __m512 odd, __m512i (&part)[parts]) {
+  for (int t = 0; t < parts; ++t) {
     const __m512i low = _mm512_cvtepu16_epi32(__m256i(_mm512_cvtneps_pbh(even)));
     const __m512i high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(__m256i(_mm512_cvtneps_pbh(odd))), 16);
-    third[t] = _mm512_or_si512(high, low);
+    part[t] = _mm512_or_si512(high, low);
     even = _mm512_sub_ps(even, _mm512_castsi512_ps(_mm512_slli_epi32(low, 16)));
     odd = _mm512_sub_ps(odd, _mm512_castsi512_ps(high));
   }
 }
 
-// A tile of 16 vectors in three thirds, of which `split(r)` gives the r-th; `turned`: its columns are vectors.
-template <bool turned, bool left, class Split>
+// A tile of 16 vectors in parts, of which `split(r)` gives the r-th; `turned`: its columns are vectors.
+template <int parts, bool turned, bool left, class Split>
 void pack_tile(uint16_t* to, const Split& split) {
-  __m512i v[3][16];
+  __m512i v[parts][16];
   for (int r = 0; r < 16; ++r) {
-    __m512i third[3];
-    split(r, third);
-    for (int t = 0; t < 3; ++t)
-      if constexpr (turned) v[t][r] = third[t];
-      else _mm512_storeu_si512(to + (left ? t : 2 - t) * kTile + r * kDepth, third[t]);
+    __m512i part[parts];
+    split(r, part);
+    for (int t = 0; t < parts; ++t)
+      if constexpr (turned) v[t][r] = part[t];
+      else _mm512_storeu_si512(to + (left ? t : parts - 1 - t) * kTile + r * kDepth, part[t]);
   }
   if constexpr (turned)
-    for (int t = 0; t < 3; ++t) {
+    for (int t = 0; t < parts; ++t) {
       turn(v[t]);
-      for (int r = 0; r < 16; ++r) _mm512_storeu_si512(to + (left ? t : 2 - t) * kTile + r * kDepth, v[t][r]);
+      for (int r = 0; r < 16; ++r) _mm512_storeu_si512(to + (left ? t : parts - 1 - t) * kTile + r * kDepth, v[t][r]);
     }
 }
 
 // Strips of rows (or panels, turned), where columns are summed.
-template <bool turned>
+template <int parts, bool turned>
 void from_rows(const float* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t apart, int64_t deep) {
   for (int64_t i = 0; i < rows; i += kSide)
     for (int64_t j = 0; j < deep; j += kDepth)
-      pack_tile<turned, !turned>(to + i / kSide * apart + Thirds::size(j), [&](int r, __m512i (&third)[3]) {
+      pack_tile<parts, turned, !turned>(to + i / kSide * apart + parts * kSide * j, [&](int r, __m512i (&part)[parts]) {
         const float* row = from + (i + r) * rs + j;
         const int64_t left = i + r < rows ? cols - j : 0;
         split_row(_mm512_maskz_loadu_ps(first_lanes(left), row),
-                  _mm512_maskz_loadu_ps(first_lanes(left - 16), row + 16), third);
+                  _mm512_maskz_loadu_ps(first_lanes(left - 16), row + 16), part);
       });
 }
 // Panels of columns (or strips, turned), where rows are summed.
-template <bool turned>
+template <int parts, bool turned>
 void from_pairs(const float* from, int64_t rs, int64_t rows, int64_t cols, uint16_t* to, int64_t apart, int64_t deep) {
   for (int64_t j = 0; j < deep; j += kDepth)
     for (int64_t i = 0; i < cols; i += kSide)
-      pack_tile<turned, turned>(to + i / kSide * apart + Thirds::size(j), [&](int r, __m512i (&third)[3]) {
+      pack_tile<parts, turned, turned>(to + i / kSide * apart + parts * kSide * j, [&](int r, __m512i (&part)[parts]) {
         const int64_t row = j + 2 * r;
         const __mmask16 lanes = first_lanes(cols - i);
         split_pair(_mm512_maskz_loadu_ps(row < rows ? lanes : 0, from + row * rs + i),
-                   _mm512_maskz_loadu_ps(row + 1 < rows ? lanes : 0, from + (row + 1) * rs + i), third);
+                   _mm512_maskz_loadu_ps(row + 1 < rows ? lanes : 0, from + (row + 1) * rs + i), part);
       });
 }
 
@@ -155,9 +161,11 @@ void finish(const float* sums, int64_t pitch, int64_t rows, int64_t cols, float*
   }
 }
 
-constexpr Thirds kThirds{multiply, from_rows<false>, from_pairs<true>, from_pairs<false>, from_rows<true>,
-                         sound,    mend,             finish};
-const bool registered = (thirds_by_matrices = &kThirds, true);
+template <int parts>
+constexpr FloatParts kParts{parts, multiply<parts>, from_rows<parts, false>, from_pairs<parts, true>,
+                            from_pairs<parts, false>, from_rows<parts, true>, sound, mend, finish};
+const bool registered = (float_parts_by_matrices[1] = &kParts<1>, float_parts_by_matrices[2] = &kParts<2>,
+                         float_parts_by_matrices[3] = &kParts<3>, true);
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
