@@ -52,7 +52,7 @@ def test_every_way_gives_the_same(name, dtype):
 
 @pytest.mark.parametrize("name", ("argmax", "max.dim", "argmin"))
 def test_the_first_of_equal_elements_and_the_first_nan(name):
-    for shape, dim in WAYS:
+    for shape, dim in WAYS[::2]:
         x = flambeau.randint(0, 3, shape).to(flambeau.bfloat16)
         check(name, x, dim)
         x.select(dim, shape[dim] - 1).fill_(math.nan)
