@@ -96,6 +96,17 @@ bool may_overlap(const Tensor& t) {
   return false;
 }
 
+bool takes_writes(const Tensor& t) { return !may_overlap(t) && !(t.storage && t.storage->readonly); }
+
+std::pair<const char*, const char*> address_range(const Tensor& t) {
+  const char *low = t.data, *high = t.data;
+  for (int d = 0; d < t.ndim; ++d) {
+    int64_t reach = (t.sizes[d] - 1) * t.strides[d] * t.itemsize();
+    (reach < 0 ? low : high) += reach;
+  }
+  return {low, high + t.itemsize()};
+}
+
 // --- tensors --------------------------------------------------------------------------------------------------------
 
 namespace {

@@ -190,6 +190,10 @@ std::vector<int64_t> broadcast_shapes(Dims a, Dims b, const char* op);
 // plain contiguous ones.
 std::vector<int64_t> dense_strides(const Tensor& t);
 bool may_overlap(const Tensor& t);             // two indices can name one address (expanded, …)
+// Whether each element can be written by itself: none shares its address, and the memory is not read-only.
+bool takes_writes(const Tensor& t);
+// The addresses of a tensor with elements: that of the lowest, and what follows the highest.
+std::pair<const char*, const char*> address_range(const Tensor& t);
 // Whether the caller's reference is the only way to the tensor's memory, so that a write is seen by nobody else. The
 // storage decides: two tensors may share one, and it may stand for memory of another library.
 inline bool unshared(const Tensor& t) {

@@ -72,27 +72,21 @@ void norms(Call& c) {
   });
 }
 
-// The addresses from the first element to behind the last.
-std::pair<const char*, const char*> reach(const Tensor& t) {
-  int64_t last = 0;
-  for (int d = 0; d < t.ndim; ++d) last += (t.sizes[d] - 1) * t.strides[d];
-  return {t.data, t.numel ? t.data + (last + 1) * t.itemsize() : t.data};
-}
-
 // Whether no memory is written twice; then the order of writing is nobody's concern.
 bool apart(Tensors tensors) {
   std::vector<std::pair<const char*, const char*>> all;
   for (const Tensor* t : tensors)
-    if (t->numel) all.push_back(reach(*t));
+    if (t->numel) all.push_back(address_range(*t));
   std::sort(all.begin(), all.end());
   return std::adjacent_find(all.begin(), all.end(), [](auto& a, auto& b) { return b.first < a.second; }) == all.end();
 }
 
 bool touches(Tensors tensors, const Tensor& x) {
-  const auto place = reach(x);
-  return std::any_of(tensors.begin(), tensors.end(), [&](const Tensor* t) {
-    const auto own = reach(*t);
-    return place.first < own.second && own.first < place.second;
+  const auto [low, high] = address_range(x);
+  return std::any_of(tensors.begin(), tensors.end(), [low, high](const Tensor* t) {
+    if (!t->numel) return false;
+    const auto [first, last] = address_range(*t);
+    return low < last && first < high;
   });
 }
 

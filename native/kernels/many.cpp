@@ -39,7 +39,7 @@ void infer_scale(Call& c) {
                   "; expected one real number without dimensions");
   for (size_t k = 0; k < tensors.size(); ++k) {
     check_real(c, *tensors[k], k);
-    if (may_overlap(*tensors[k]) || (tensors[k]->storage && tensors[k]->storage->readonly))
+    if (!takes_writes(*tensors[k]))
       runtime_error(c.name(), ": tensor ", k,
                     " cannot be written to: its elements share memory (it is expanded) or its memory is read-only");
   }

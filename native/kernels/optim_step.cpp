@@ -9,6 +9,7 @@
 #include "../core/machine.h"
 #include "cast.h"
 #include "elementwise.h"
+#include "options.h"
 
 namespace flambeau {
 namespace {
@@ -25,21 +26,6 @@ OptimLoops* registered() {
 const OptimLoops& best_loops() {
   const OptimLoops* loops = registered();
   return cpu_level() >= kAvx512 && loops[kAvx512].f32[0] ? loops[kAvx512] : loops[kBaseline];
-}
-
-// Every element exactly once in memory, whatever the order of dimensions.
-bool dense(const Tensor& t) {
-  if (t.contiguous()) return true;
-  std::vector<int> order;
-  for (int d = 0; d < t.ndim; ++d)
-    if (t.size(d) != 1) order.push_back(d);
-  std::sort(order.begin(), order.end(), [&](int x, int y) { return t.strides[x] < t.strides[y]; });
-  int64_t expected = 1;
-  for (int d : order) {
-    if (t.strides[d] != expected) return false;
-    expected *= t.size(d);
-  }
-  return true;
 }
 
 bool same_layout(const Tensor& a, const Tensor& b) {
@@ -69,11 +55,11 @@ void check(OptimKind kind, const OptimSlot& slot, size_t index) {
     if (!s) continue;
     if (!same_shape(*s) || is_complex(s->dtype) != is_complex(p.dtype) || !is_differentiable(s->dtype))
       runtime_error(about("the state", *s));
-    if (may_overlap(*s) || (s->storage && s->storage->readonly))
+    if (!takes_writes(*s))
       runtime_error(kName[int(kind)], ": the state of parameter ", index,
                     " cannot be written to: its elements overlap or its memory is read-only");
   }
-  if (may_overlap(p) || (p.storage && p.storage->readonly))
+  if (!takes_writes(p))
     runtime_error(kName[int(kind)], ": parameter ", index,
                   " cannot be written to: its elements overlap or its memory is read-only");
 }

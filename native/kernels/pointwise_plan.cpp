@@ -147,14 +147,6 @@ bool dense(const Tensor& t) {  // each address of its range belongs to exactly o
   }
   return true;
 }
-std::pair<const char*, const char*> address_range(const Tensor& t) {
-  const char *low = t.data, *high = t.data;
-  for (int d = 0; d < t.ndim; ++d) {
-    int64_t reach = (t.sizes[d] - 1) * t.strides[d] * t.itemsize();
-    (reach < 0 ? low : high) += reach;
-  }
-  return {low, high + t.itemsize()};
-}
 bool same_layout(const Tensor& a, const Tensor& b) {
   if (a.data != b.data || a.dtype != b.dtype || !same_sizes(a, b)) return false;
   for (int d = 0; d < a.ndim; ++d)

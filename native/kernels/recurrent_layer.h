@@ -78,7 +78,8 @@ class Operand {
           Parts parts = {})
       : b_(b), k_(k), n_(n * blocks), ks_(ks), ns_(ns) {
     if (!b.halves && (steps < 2 || !k)) return;
-    if (sizeof(T) == 4 && !b.halves && keeping_parts_pays(exact_parts(), rows, n_, k, ks, ns)) split_ = exact_parts();
+    const FloatParts* by = sizeof(T) == 4 && !b.halves ? exact_parts() : nullptr;
+    if (keeping_parts_pays(by, rows, n_, k, ks, ns)) split_ = by;
     if (parts.count == 1) n *= std::exchange(blocks, 1);
     for (int64_t part = 0; part < parts.count; ++part) {
       for (int64_t block = 0; block < blocks; ++block)

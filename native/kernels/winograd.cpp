@@ -181,9 +181,8 @@ static void pack_parts(const Planes& s, const Taps& taps, uint16_t* packed) {
         loops().weights(from.at + c * from.channel, from.tap, wide, u + c * wide, kDepth * wide);
       for (int k = 0; k < kPoints; ++k)
         in_three().panels(u + k * kDepth * wide, wide, channels, wide,
-                                   packed + kSizes.size(kPoints * panels.first(panel) + k * wide, deep) +
-                                       kSizes.size(c0),
-                                   kSizes.size(deep), kDepth);
+                          packed + kSizes.size(kPoints * panels.first(panel) + k * wide, deep) + kSizes.size(c0),
+                          kSizes.size(deep), kDepth);
     }
   });
 }
@@ -254,8 +253,8 @@ struct Convolution {
           for (const float*& place : patch[r]) place += channels;
         }
         for (int k = 0; k < kPoints; ++k)
-          in_three().strips(some + k * kSide * kApart, kApart, rows, channels, v + k * point + kSizes.size(c),
-                                     strip, rounded_up(channels, FloatParts::kDepth));
+          in_three().strips(some + k * kSide * kApart, kApart, rows, channels, v + k * point + kSizes.size(c), strip,
+                            rounded_up(channels, FloatParts::kDepth));
       }
     }
   }
@@ -273,7 +272,7 @@ struct Convolution {
     Fetch nothing;
     for (int k = 0; k < kPoints; ++k)
       in_three().multiply(rounded_up(count, FloatParts::kSide), wide, deep, v + k * point, strip,
-                                   u + kSizes.size(k * wide, deep), strip, m + k * sums, ldm, false, nothing);
+                          u + kSizes.size(k * wide, deep), strip, m + k * sums, ldm, false, nothing);
   }
   void write_results(int64_t panel, int64_t first, int64_t count, const float* m, float* outside) const {
     const int64_t f = panels.first(panel);

@@ -225,19 +225,27 @@ INLINE void join_weights(const Walk& walk, const Parts<Index>& parts, const Plan
   to_weight[c] = cast<O>(products[0]);
   to_bias[c] = cast<O>(slopes[0]);
 }
+// What belongs to each channel of a thread: each(its number among these, the channel, the row of its group).
+template <class Walk, class Index, class F> INLINE void of_channels(const Walk& walk, Index groups, const F& each) {
+#pragma unroll
+  for (int j = 0; j < Walk::own; ++j) {
+    if (!walk.exists) break;
+    const Index c = walk.channel() + j;
+    each(j, c, walk.image() * groups + c / (walk.channels / groups));
+  }
+}
+template <class A, class W, class Index> INLINE A weighted(A scale, const W* weight, Index c) {
+  return scale * (weight ? cast<A>(weight[c]) : A(1));
+}
 template <int V, class A, class Walk, class T, class W, class Index>
 INLINE void normalize_groups(const Walk& walk, const T* x, const W* weight, const W* bias, T* out, const A* means,
                              const A* scales, Index groups) {
   constexpr int own = Walk::own, many = V >= 8 ? 2 : 4;
   A mean[own], factor[own], shift[own];
-#pragma unroll
-  for (int j = 0; j < own; ++j) {
-    if (!walk.exists) break;
-    const Index c = walk.channel() + j, row = walk.image() * groups + c / (walk.channels / groups);
-    mean[j] = means[row];
-    factor[j] = scales[row] * (weight ? cast<A>(weight[c]) : A(1));
+  of_channels(walk, groups, [&](int j, Index c, Index row) {
+    mean[j] = means[row], factor[j] = weighted(scales[row], weight, c);
     shift[j] = bias ? cast<A>(bias[c]) : A(0);
-  }
+  });
   Pack<T, V> given[many];
   walk.template each<many>([&](int k, Index at) { given[k] = load<V>(x + at); }, [&](int k, Index at) {
     Pack<T, V> to;
@@ -255,14 +263,10 @@ INLINE void normalize_groups_backward(const Walk& walk, const G* grad, const T* 
                                       Index groups) {
   constexpr int own = Walk::own, many = V >= 8 ? 2 : 4;
   A mean[own], factor[own], constant[own], linear[own];
-#pragma unroll
-  for (int j = 0; j < own; ++j) {
-    if (!walk.exists) break;
-    const Index c = walk.channel() + j, row = walk.image() * groups + c / (walk.channels / groups);
-    mean[j] = means[row];
-    factor[j] = scales[row] * (weight ? cast<A>(weight[c]) : A(1));
+  of_channels(walk, groups, [&](int j, Index c, Index row) {
+    mean[j] = means[row], factor[j] = weighted(scales[row], weight, c);
     constant[j] = constants[row], linear[j] = linears[row];
-  }
+  });
   Pack<T, V> given[many];
   Pack<G, V> g[many];
   walk.template each<many>([&](int k, Index at) { given[k] = load<V>(x + at), g[k] = load<V>(grad + at); },

@@ -5,8 +5,9 @@ Smaller ones, which the registers of a block hold, are rows (rows.py).
 
 import math
 
-from .launches import Build, Parameter, blocks, number, numel, power_of_two, sizes
+from .launches import Build, Parameter, blocks, flag, number, numel, power_of_two, sizes
 from .layouts import Placed, channels_last
+from .pointwise import type_of
 
 _FILES = ("group_norm.cuh",)
 #: about how many blocks there are; fixed, so that sums are cut in the same way on every GPU
@@ -18,7 +19,7 @@ def cut_in_planes(x, groups, kept):
     of 16 bytes, unless their planes are tiny."""
     if len(x.shape) < 3 or not numel(x):
         return False
-    inner, wide = math.prod(x.shape[2:]), 2 if x.dtype == "float64" else 4 if x.dtype == "float32" else 8
+    inner, wide = math.prod(x.shape[2:]), 16 // type_of(x.dtype, "group_norm")[2]
     return channels_last(x) or (inner >= 32 and x.shape[1] // groups * inner > math.gcd(wide, inner) * kept)
 
 
@@ -62,7 +63,7 @@ class _Images:
     def run(self, statement, parameters, again=False):
         """A launch over all elements, which were read `again` or are read for the first time."""
         body = (f"  typedef {self.index} Index;\n  typedef {self.wide} A;\n  constexpr int V = {self.pack};\n"
-                f"  const {self.walk}, {'true' if again else 'false'}, Index> walk(images, channels, inner, width);\n")
+                f"  const {self.walk}, {flag(again)}, Index> walk(images, channels, inner, width);\n")
         self.build.run(f"{body}  {statement}\n", [*self.parameters, *parameters, *self.given], self.grid, 256, _FILES)
 
     def join(self, statement, parameters, grid):
@@ -73,15 +74,15 @@ class _Images:
 
     def statistics(self, back, weight, eps):
         """(the sums of parts, parameters of each group's mean, 1 / deviation and, on the way back, two terms)."""
-        kind = f"PlaneSums<A, {'true' if back else 'false'}>"
+        kind = f"PlaneSums<A, {flag(back)}>"
         held = self.room("partial", self.planes * self.chunks, 4 if back else 2)
         partial = f"reinterpret_cast<{kind}*>(partial)"
-        self.run(f"sum_planes_of<V, {'true' if back else 'false'}>(walk, x, {'grad' if back else 'x'}, {partial}, "
+        self.run(f"sum_planes_of<V, {flag(back)}>(walk, x, {'grad' if back else 'x'}, {partial}, "
                  "Index(images * channels));", [held])
         rows = self.images * self.groups
         made = [self.room(name, rows) for name in ("means", "scales", *(("constants", "linears") if back else ()))]
         threads = 32 if self.channels // self.groups * self.chunks <= 256 else 256
-        self.join(f"join_groups<{threads}, {'true' if back else 'false'}>(parts, {partial}, weight, means, scales, "
+        self.join(f"join_groups<{threads}, {flag(back)}>(parts, {partial}, weight, means, scales, "
                   f"{'constants, linears' if back else '(A*)0, (A*)0'}, eps);",
                   [held, weight, *made, number("double", "eps", eps)], blocks(rows, 256 // threads))
         return held, [Parameter(f"const {p.declaration}", p.value) for p in made]

@@ -1,5 +1,6 @@
 // Norms of many tensors, and their product with one number: a block for 16,384 elements of some tensor. The structs are
 // those of native/cuda/many.cpp. Which elements a thread takes, and in which order, does not depend on addresses.
+#include "jobs.cuh"
 namespace many {
 struct Job {
   char* data;
@@ -12,22 +13,12 @@ struct Jobs {
 };
 constexpr int THREADS = 256, PER_BLOCK = 16384;
 
-// The tensor that a block belongs to: the last one that begins no later.
-INLINE int job_of(const Jobs& jobs, int block) {
-  int low = 0, high = jobs.many - 1;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (jobs.begins[middle] <= block) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
 // A block's elements.
 template <class T> struct Run {
   T* x;
   int n;
   INLINE Run(const Jobs& jobs) {
-    const int k = job_of(jobs, blockIdx.x);
+    const int k = job_of(jobs.begins, jobs.many, blockIdx.x);
     const int64_t begin = int64_t(int(blockIdx.x) - jobs.begins[k]) * PER_BLOCK, left = jobs.of[k].n - begin;
     x = reinterpret_cast<T*>(jobs.of[k].data) + begin;
     n = left < PER_BLOCK ? int(left) : PER_BLOCK;

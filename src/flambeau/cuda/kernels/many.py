@@ -1,9 +1,8 @@
 """Norms of many tensors and their product with one number: kernels that native/cuda/many.cpp launches. See many.cuh."""
 
-import math
-
 from .launches import FILES
 from .pointwise import function_of, text, type_of
+from .reductions import norm_order
 
 _KERNEL = """extern "C" __global__ void __launch_bounds__(256) {name}(const __grid_constant__ many::Jobs jobs,
     {parameters}) {{
@@ -22,9 +21,7 @@ def _norms(name, statement):
     def family(key):
         dtype, order = key.split()
         kind, wide, _ = type_of(dtype, name)
-        order = float(order)
-        literal = f"{'-' if order < 0 else ''}1e300 * 1e300" if math.isinf(order) else repr(order)
-        body = f"  typedef Lanes<Norm<{kind}, {wide}>> Op;\n  Op op;\n  op.order = {literal};\n  {statement};\n"
+        body = f"  typedef Lanes<Norm<{kind}, {wide}>> Op;\n  Op op;\n{norm_order(float(order))}  {statement};\n"
         return _kernel(name, f"{wide}* partial, {kind}* out", body)
     return family
 

@@ -1,5 +1,6 @@
 // One step of an optimizer: a block for 4,096 elements of some tensor. The structs are those of
 // native/cuda/optim_step.cpp.
+#include "jobs.cuh"
 #ifndef FLAMBEAU_EMULATE
 namespace std {
 using ::pow; using ::sqrt;
@@ -39,8 +40,7 @@ template <class Law, class T>
 INLINE void step(OptimKind kind, const Jobs& jobs, const OptimArgs& args) {
   typedef typename Wide<T>::type A;
   __shared__ OptimNumbers shared[1];
-  int k = 0;
-  while (int(blockIdx.x) >= jobs.begins[k + 1]) ++k;
+  const int k = job_of(jobs.begins, jobs.many, blockIdx.x);
   const Job& j = jobs.of[k];
   if (threadIdx.x == 0) shared[0] = optim_numbers(kind, args, step_of(j), j.fresh);
   __syncthreads();

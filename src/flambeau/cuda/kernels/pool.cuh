@@ -169,28 +169,37 @@ template <int V, bool EVEN, bool PADDED, class Index> struct Beside {
       }
   }
 };
+// The largest elements of V windows and their places, at first where windows begin; the last of several NaN.
+template <int V, class A, class Index> struct Maxima {
+  A best[V];
+  Index place[V];
+  INLINE void begin(int v, const Axes& a, Index p, Index q, Index r) {
+    best[v] = Limits<A>::lowest();
+    place[v] = (p * Index(a.axis[1].in) + q) * Index(a.axis[2].in) + r;
+  }
+  INLINE void take(int v, A value, Index from) {
+    if (value > best[v] || value != value) best[v] = value, place[v] = from;
+  }
+  template <bool PLACES, class T> INLINE void put(T* out, int64_t* places) const {
+    Pack<T, V> to;
+    Pack<int64_t, V> at;
+#pragma unroll
+    for (int v = 0; v < V; ++v) to.v[v] = cast<T>(best[v]), at.v[v] = place[v];
+    store<V>(out, to);
+    if constexpr (PLACES) store<V>(places, at);
+  }
+};
 template <int V, bool PLACES, class W, class Index, class T>
 INLINE void largest_beside(const Axes& a, Index i, const T* x, T* out, int64_t* places) {
   typedef typename Wide<T>::type A;
   const W w(a, i * V);
   T own[V][W::many];
-  A best[V];
-  Index place[V];
+  Maxima<V, A, Index> all;
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
-    best[v] = Limits<A>::lowest();
-    place[v] = (w.w0.begin * Index(a.axis[1].in) + w.w1.begin) * Index(a.axis[2].in) + w.w2[v].begin;
-  }
-  w.each(a, [&](int v, int k, Index from) { own[v][k] = x[from]; }, [&](int v, int k, Index from) {
-    const A value = cast<A>(own[v][k]);
-    if (value > best[v] || value != value) best[v] = value, place[v] = from;
-  });
-  Pack<T, V> to;
-  Pack<int64_t, V> at;
-#pragma unroll
-  for (int v = 0; v < V; ++v) to.v[v] = cast<T>(best[v]), at.v[v] = place[v];
-  store<V>(out + i * V, to);
-  if constexpr (PLACES) store<V>(places + i * V, at);
+  for (int v = 0; v < V; ++v) all.begin(v, a, w.w0.begin, w.w1.begin, w.w2[v].begin);
+  w.each(a, [&](int v, int k, Index from) { own[v][k] = x[from]; },
+         [&](int v, int k, Index from) { all.take(v, cast<A>(own[v][k]), from); });
+  all.template put<PLACES>(out + i * V, places + i * V);
 }
 template <int V, class A, class W, class Index, class T>
 INLINE void mean_beside(const Axes& a, Index i, const T* x, T* out, int64_t divisor) {
@@ -216,26 +225,15 @@ template <int V, bool PLACES, class W, class Index, class T>
 INLINE void largest_of(const Axes& a, Index i, const T* x, T* out, int64_t* places) {
   typedef typename Wide<T>::type A;
   const W w(a, i);
-  Pack<T, V> own[4], to;
-  Pack<int64_t, V> at;
-  A best[V];
-  Index place[V];
+  Pack<T, V> own[4];
+  Maxima<V, A, Index> all;
 #pragma unroll
-  for (int j = 0; j < V; ++j) {
-    best[j] = Limits<A>::lowest();
-    place[j] = (w.w[0].begin * Index(a.axis[1].in) + w.w[1].begin) * Index(a.axis[2].in) + w.w[2].begin;
-  }
+  for (int j = 0; j < V; ++j) all.begin(j, a, w.w[0].begin, w.w[1].begin, w.w[2].begin);
   w.each(a, [&](int k, Index from) { own[k] = load<V>(x + from); }, [&](int k, Index from) {
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
-      const A v = cast<A>(own[k].v[j]);
-      if (v > best[j] || v != v) best[j] = v, place[j] = from;
-    }
+    for (int j = 0; j < V; ++j) all.take(j, cast<A>(own[k].v[j]), from);
   });
-#pragma unroll
-  for (int j = 0; j < V; ++j) to.v[j] = cast<T>(best[j]), at.v[j] = place[j];
-  store<V>(out + i * V, to);
-  if constexpr (PLACES) store<V>(places + i * V, at);
+  all.template put<PLACES>(out + i * V, places + i * V);
 }
 // Pack i of means, channels last; divisor: 0, or what to divide by.
 template <int V, class A, class W, class Index, class T>

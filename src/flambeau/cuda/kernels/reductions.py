@@ -146,10 +146,14 @@ def _correction(call):
     return f"  op.correction = {1.0 if value is None else float(value)!r};\n"
 
 
-def _order(call):
-    order = float(call.args[1])
+def norm_order(order):
+    """The statement that tells a Norm `op` its order."""
     literal = {math.inf: "1e300 * 1e300", -math.inf: "-1e300 * 1e300"}.get(order, repr(order))
     return f"  op.order = {literal};\n"
+
+
+def _order(call):
+    return norm_order(float(call.args[1]))
 
 
 RULES = {
