@@ -1,24 +1,14 @@
 // Scans along one dimension: cumulative sums, products, extremes and log-sum-exps.
+#include "fibres.h"
 #include "reduce.h"
 
 namespace flambeau {
 namespace {
 
-struct Fibres {
-  int64_t outer = 1, n = 1, inner = 1;
-  Fibres(const Tensor& x, int64_t dim) {
-    for (int d = 0; d < x.ndim; ++d) (d < dim ? outer : d == dim ? n : inner) *= x.sizes[d];
-  }
-};
-
-template <class T> struct Wide { using type = T; };  // what is accumulated in
-template <> struct Wide<float> { using type = double; };
-template <> struct Wide<complex64> { using type = complex128; };
-
 template <class T_>
 struct RunningSum {
   using T = T_;
-  using Acc = typename Wide<T>::type;
+  using Acc = typename Widened<T>::type;
   static Acc start() { return Acc(0); }
   static Acc join(Acc a, Acc b) {
     if constexpr (std::is_same_v<T, int64_t>) return int64_t(uint64_t(a) + uint64_t(b));
@@ -48,7 +38,7 @@ struct RunningSum {
 template <class T_>
 struct RunningProduct {
   using T = T_;
-  using Acc = typename Wide<T>::type;
+  using Acc = typename Widened<T>::type;
   static Acc start() { return Acc(1); }
   static T step(Acc& acc, T x) {
     if constexpr (std::is_same_v<T, int64_t>) acc = int64_t(uint64_t(acc) * uint64_t(x));

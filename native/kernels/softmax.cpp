@@ -1,6 +1,7 @@
 // softmax and log_softmax along one dimension, and their fused backward kernels.
 #include "../core/machine.h"
 #include "elementwise.h"
+#include "fibres.h"
 #include "reduce.h"
 #include "row_loops.h"
 #include "rows.h"
@@ -10,14 +11,6 @@ namespace {
 
 RowLoops loops_of_level[2];  // zero before any static constructor runs
 
-
-// x seen as [outer, n, inner]
-struct Fibres {
-  int64_t outer = 1, n = 1, inner = 1;
-  Fibres(const Tensor& x, int64_t dim) {
-    for (int d = 0; d < x.ndim; ++d) (d < dim ? outer : d == dim ? n : inner) *= x.sizes[d];
-  }
-};
 // Without `dim`, functional softmax takes dimension 0 of 0-, 1- and 3-dimensional input, else 1.
 int64_t softmax_dim(const Call& c, int k, const Tensor& x) {
   if (!c.has(k)) return x.ndim == 0 || x.ndim == 1 || x.ndim == 3 ? 0 : 1;

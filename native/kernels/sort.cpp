@@ -3,6 +3,7 @@
 // Every element becomes an unsigned key whose order is the wanted one (NaN above all numbers; complemented to descend),
 // joined with its position: equal keys keep their order, so every sort here is stable, and values are fetched by
 // position.
+#include "fibres.h"
 #include "radix.h"
 #include "reduce.h"
 #include "scratch.h"
@@ -130,13 +131,6 @@ void sort_keys(E* a, E* spare, int64_t n) {
   if (n < kRadix) std::sort(a, a + n);
   else radix_sort(a, spare, n, std::is_same_v<E, Narrow> ? 4 : 8, [](const E& e) { return key_of(e); });
 }
-
-struct Fibres {
-  int64_t outer = 1, n = 1, inner = 1;
-  Fibres(const Tensor& x, int64_t dim) {
-    for (int d = 0; d < x.ndim; ++d) (d < dim ? outer : d == dim ? n : inner) *= x.sizes[d];
-  }
-};
 
 // The lowest key of 64-bit integers, and how far above it the highest is.
 struct KeyRange {

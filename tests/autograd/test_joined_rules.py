@@ -112,12 +112,20 @@ def test_what_is_seen_otherwise_than_it_was_made():
     assert same(flambeau.view_as_real(once[0]), flambeau.view_as_real(again[0]))
 
 
-@pytest.mark.parametrize("dim", [0, 1])
-def test_products_with_zeros(dim):
-    x = (flambeau.rand(*SHAPE, dtype=flambeau.float64) + 0.5).detach()
-    x[3, 5] = x[3, 9] = x[7, 5] = x[0, 0] = x[-1, -1] = 0
-    x.requires_grad_()
-    once, again = both_ways(lambda x: x.cumprod(dim), (x,))
+@pytest.mark.parametrize("dtype", [flambeau.float64, flambeau.complex128])
+@pytest.mark.parametrize("shape", [SHAPE, (200, 12), (3, 2500), (2, 150, 70)])
+@pytest.mark.parametrize("f", [lambda x: x.cumprod(0), lambda x: x.cumprod(1), lambda x: x.prod(0), lambda x: x.prod(1),
+                               lambda x: x.prod()])
+def test_products_with_zeros(f, shape, dtype):
+    flambeau.manual_seed(0)
+    x = flambeau.rand(shape, dtype=dtype) * 0.2 + 0.9
+    x[0, 5] = x[1, 9] = x[1, 5] = x[0, 0] = x[-1, -1] = 0
+    once, again = both_ways(f, (x.requires_grad_(),))
+    assert flambeau.allclose(once[0], again[0])
+    one = x.detach().clone()
+    one[one == 0] = 1
+    one[1, 3] = 0  # alone: only its own gradient is left in a product of all
+    once, again = both_ways(f, (one.requires_grad_(),))
     assert flambeau.allclose(once[0], again[0])
 
 

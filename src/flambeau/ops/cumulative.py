@@ -10,12 +10,19 @@ def reverse_cumsum(g, dim):
     return g.flip((dim,)).cumsum(dim) if g.ndim == 0 else g.flip((dim,)).cumsum(dim).flip((dim,))
 
 
+_cumprod_backward = primitive(
+    "_cumprod_backward(Tensor grad, Tensor self, Tensor result, int dim) -> Tensor", namespace=None, d={},
+    skip="a derivative; reached through cumprod",
+    doc="From the last element on, the sum of what later products owe to each: the gradient of cumprod.")
+
+
 def _cumprod_gradient(g, self, result, dim):
     """sum over j >= i of g_j result_j / x_i; behind the first zero nothing counts, at it the product of the others."""
     if self.ndim == 0:
         return g
     if not differentiated(g, self) and self.shape[dim]:
-        return _cumprod_gradient_once(g, self, result, dim)
+        once = _cumprod_gradient_once if self.is_cuda else _cumprod_backward
+        return once(g, self.to(result.dtype), result, dim)
     zeros = (self == 0).cumsum(dim)
     first = (self == 0) & (zeros == 1)
     before = reverse_cumsum(g * result.conj(), dim) / self.conj().masked_fill(zeros > 0, 1)

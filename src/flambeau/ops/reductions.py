@@ -7,7 +7,7 @@ from .._C import float64, int64, uint64
 from ._restore import placed, reduced_count, restore, shared, spread, total
 from .arithmetic import mul_conj
 from .dims import wrap_dims
-from .kinds import OPS, composite, overloads, primitive, reduction
+from .kinds import OPS, composite, differentiated, overloads, primitive, reduction
 
 reduction("sum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
           d={"self": lambda g, self_shape, dim, keepdim: spread(g, self_shape, dim, keepdim)}, ref="numpy.sum",
@@ -50,9 +50,18 @@ def _others_product(self, dim):
     return before.cumprod(dim) * after.cumprod(dim).flip((dim,))
 
 
+_prod_backward = primitive(
+    "_prod_backward(Tensor grad, Tensor self, int dim) -> Tensor", namespace=None, d={},
+    skip="a derivative; reached through prod",
+    doc="grad times the conjugate of the product of the other elements along `dim`: the gradient of prod.")
+
+
 def _prod_gradient(g, self, dim, keepdim):
     if self.ndim == 0 or self.numel() == 0:
         return restore(g, self.shape, dim, keepdim) * self.new_ones(self.shape)
+    if not differentiated(g, self) and not self.is_cuda:
+        x = self.to(g.dtype)
+        return _prod_backward(g, x.reshape(-1), 0).reshape(self.shape) if dim is None else _prod_backward(g, x, dim)
     if dim is None:
         return (g * _others_product(self.reshape(-1), 0).conj()).reshape(self.shape)
     return restore(g, self.shape, dim, keepdim) * _others_product(self, dim).conj()
