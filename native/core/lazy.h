@@ -1,5 +1,6 @@
 // Conjugates and negatives that are views: their memory holds the other value, and flags say so (kConj, kNeg). Kernels
-// never see one. execute() gives them a copy of the values, and what they write to it goes back.
+// see none but those that their rows accept (call.h): execute() gives them a copy of the values, and what they write to
+// it goes back.
 #pragma once
 #include "call.h"
 

@@ -132,11 +132,19 @@ static void each_tensor(const Call& c, F f) {
   if (c.given) f(*c.given);
 }
 
+// Whether the kernel reads all lazy arguments as they lie in memory.
+static bool reads_lazy(const Call& c) {
+  const PrimitiveRow* row = c.op->row;
+  bool reads = row && row->accepts && !c.given;
+  if (reads) each_tensor(c, [&](const Tensor& t) { reads &= !is_lazy(t) || row->accepts(c, t); });
+  return reads;
+}
+
 // Modes, levels, tensor subclasses; then lazy conjugates; then recording; then the gate: what is left runs on real
 // memory. True: done.
 static bool detour(Call& c, unsigned flags) {
   if (hooks.dispatch_override(c)) return true;
-  if (flags & kLazy && c.op->kind != Kind::View) return run_resolved(c), true;
+  if (flags & kLazy && c.op->kind != Kind::View && !reads_lazy(c)) return run_resolved(c), true;
   each_tensor(c, settle);
   if (Recorder* recorder = tls.recorder) {
     each_tensor(c, [](const Tensor& t) {

@@ -236,32 +236,34 @@ void infer_dot(Call& c) {
   check_dot(c, c.tensor(0), c.tensor(1));
   c.output({}, c.tensor(0).dtype, c.tensor(0).device);
 }
-// Products of parts of one kind, and of the one kind with the other.
-template <class R>
+inline Vector<float> parts_exchanged(Vector<float> v) { return __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6); }
+inline Vector<double> parts_exchanged(Vector<double> v) { return __builtin_shufflevector(v, v, 1, 0, 3, 2); }
+// Products of parts of one kind, and of the one kind with the other. conj: of the first vector's conjugate.
+template <bool conj, class R>
 complex128 complex_dot(const std::complex<R>* a, const std::complex<R>* b, int64_t n) {
-  constexpr int64_t kSingly = 1024;  // numbers whose products are summed in R
-  constexpr int L = kLanes<R>, step = L / 2;
+  constexpr int64_t kSingly = 2048;  // numbers whose products are summed in R
+  constexpr int L = kLanes<R>, step = L / 2, sums = 4;
   double re = 0, im = 0;
   for (int64_t at = 0; at < n; at += kSingly) {
     const int64_t end = std::min(n, at + kSingly);
-    Vector<R> same[2] = {}, crossed[2] = {};
+    Vector<R> same[sums] = {}, crossed[sums] = {};
     int64_t i = at;
-    for (; i + 2 * step <= end; i += 2 * step)
-      for (int k = 0; k < 2; ++k) {
+    for (; i + sums * step <= end; i += sums * step)
+#pragma GCC unroll 4
+      for (int k = 0; k < sums; ++k) {
         const Vector<R> x = load_vector(reinterpret_cast<const R*>(a + i + k * step)),
                         y = load_vector(reinterpret_cast<const R*>(b + i + k * step));
-        Vector<R> turned{};
-        for (int l = 0; l < L; ++l) turned[l] = y[l ^ 1];
         same[k] += x * y;
-        crossed[k] += x * turned;
+        crossed[k] += x * parts_exchanged(y);
       }
-    const Vector<R> s = same[0] + same[1], c = crossed[0] + crossed[1];
+    const Vector<R> s = (same[0] + same[1]) + (same[2] + same[3]);
+    const Vector<R> c = (crossed[0] + crossed[1]) + (crossed[2] + crossed[3]);
     for (int l = 0; l < L; l += 2) {
-      re += double(s[l]) - s[l + 1];
-      im += double(c[l]) + c[l + 1];
+      re += double(s[l]) + (conj ? s[l + 1] : -s[l + 1]);
+      im += double(c[l]) + (conj ? -c[l + 1] : c[l + 1]);
     }
     for (; i < end; ++i) {
-      const double x = a[i].real(), y = a[i].imag(), u = b[i].real(), v = b[i].imag();
+      const double x = a[i].real(), y = conj ? -a[i].imag() : a[i].imag(), u = b[i].real(), v = b[i].imag();
       re += x * u - y * v;
       im += x * v + y * u;
     }
@@ -301,13 +303,21 @@ U integer_dot(const U* a, const U* b, int64_t n) {
   else for (int64_t i = 0; i < n; ++i) sum = U(sum + U(uint32_t(a[i]) * uint32_t(b[i])));  // int would overflow
   return sum;
 }
+// Conjugates are read by their flag.
+bool dot_accepts(const Call&, const Tensor& t) {
+  return t.device.type == DeviceType::CPU && (t.flags & kLazy) == kConj && t.dtype != DType::Complex32;
+}
+template <class T>
+void dot_of_complex(const Tensor& a, const Tensor& b, Tensor& out) {
+  using R = typename T::value_type;
+  dot_parts<T>(a, b, out, (a.flags ^ b.flags) & kConj ? complex_dot<true, R> : complex_dot<false, R>);
+  if (b.flags & kConj) *out.ptr<T>() = std::conj(*out.ptr<T>());
+}
 void cpu_dot(Call& c) {
   const Tensor &a = c.tensor(0), &b = c.tensor(1);
   Tensor& out = c.out();
-  if (is_complex(a.dtype) && a.dtype != DType::Complex32) {
-    if (a.dtype == DType::Complex64) return dot_parts<complex64>(a, b, out, complex_dot<float>);
-    return dot_parts<complex128>(a, b, out, complex_dot<double>);
-  }
+  if (a.dtype == DType::Complex64) return dot_of_complex<complex64>(a, b, out);
+  if (a.dtype == DType::Complex128) return dot_of_complex<complex128>(a, b, out);
   if (is_half(a.dtype)) {
     TensorRef x = to_dtype(a, DType::Float32), y = to_dtype(b, DType::Float32);
     TensorRef sum = empty({}, DType::Float32);
@@ -554,7 +564,7 @@ const Primitives rows{
     {"mm", infer_mm, cpu_mm, Images::Read},
     {"bmm", infer_bmm, cpu_bmm, Images::Read},
     {"mv", infer_mv, cpu_mv},
-    {"dot", infer_dot, cpu_dot},
+    {"dot", infer_dot, cpu_dot, Infer::Pure, dot_accepts},
     {"matmul", infer_matmul, cpu_matmul, Images::Read},
     {"addmm", infer_addmm, cpu_add_product},
     {"baddbmm", infer_baddbmm, cpu_add_product},

@@ -107,10 +107,8 @@ template <class T>
 std::vector<T> upstream(const Tensor& grad, Reduction reduction, int64_t labels, double weight) {
   TensorRef wide = contiguous(*to_dtype(grad, DType::Float64));
   const double* g = wide->ptr<double>();
-  std::vector<T> v(static_cast<size_t>(labels));
-  for (int64_t i = 0; i < labels; ++i)
-    v[size_t(i)] = T(reduction == Reduction::None ? g[i] : reduction == Reduction::Mean ? g[0] / weight : g[0]);
-  return v;
+  if (reduction == Reduction::None) return std::vector<T>(g, g + labels);
+  return std::vector<T>(size_t(labels), T(reduction == Reduction::Mean ? g[0] / weight : g[0]));
 }
 void infer_loss(Call& c, const Tensor& x, const Tensor& target, Reduction reduction, DType dtype) {
   if (reduction == Reduction::None) c.output(x.ndim == 1 ? Dims{} : target.shape(), dtype, x.device);
@@ -191,6 +189,24 @@ void infer_nll_backward(Call& c) {
   check_upstream(c, c.tensor(0), reduction_of(c, 5), s.labels());
   c.output_like(x);
 }
+// Of samples [i, end): zeros, and at each label's place what its loss owes to it.
+template <class T>
+void place_slopes(const Labelled& s, const int64_t* t, const T* weights, const T* g, int64_t ignore, int64_t i,
+                  int64_t end, Tensor& dx) {
+  const int64_t step = s.classes * s.spatial, item = dx.itemsize();
+  const bool direct = reads_directly<T>(dx.dtype);
+  for (; i < end; ++i) {
+    char* to = dx.data + i * step * item;
+    std::memset(to, 0, size_t(step * item));
+    for (int64_t k = 0; k < s.spatial; ++k) {
+      const int64_t label = t[i * s.spatial + k], at = label * s.spatial + k;
+      if (label == ignore) continue;
+      const T slope = -g[i * s.spatial + k] * (weights ? weights[label] : T(1));
+      if (direct) reinterpret_cast<T*>(to)[at] = slope;
+      else put<T>(to, dx.dtype, at, slope);
+    }
+  }
+}
 void cpu_nll_backward(Call& c) {
   Tensor& given = c.tensor(1);
   const Labelled& s = c.handed<Labelled>();
@@ -203,16 +219,10 @@ void cpu_nll_backward(Call& c) {
     std::vector<T> g =
         upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(),
                     total_weight(t, s.labels(), w.data(), ignore, c.has(3)));
-    Tensor &result = c.out();
-    Tensor& dx = result;
-    {
-      LockRelease lock(dx.numel);
-      std::memset(dx.data, 0, size_t(dx.nbytes()));
-      for (int64_t i = 0; i < s.labels(); ++i)
-        if (t[i] != ignore)
-          put<T>(dx.data, dx.dtype, (i / s.spatial * s.classes + t[i]) * s.spatial + i % s.spatial,
-                 -w[size_t(t[i])] * g[size_t(i)]);
-    }
+    LockRelease lock(c.out().numel);
+    parallel_for(s.n, std::max<int64_t>(1, kGrain / (s.classes * s.spatial)), [&](int64_t i, int64_t end) {
+      place_slopes<T>(s, t, c.has(3) ? w.data() : nullptr, g.data(), ignore, i, end, c.out());
+    });
   });
 }
 

@@ -1,12 +1,14 @@
 // Whole slices by number: index_select, index_add, index_copy, index_fill.
+#include <bit>
 #include <memory>
-#include <unordered_map>
 
 #include "combine.h"
 #include "indices.h"
 #include "options.h"
+#include "radix.h"
 #include "steady.h"
 #include "strided.h"
+#include "vector.h"
 #include "views.h"
 #include "walk.h"
 
@@ -234,11 +236,15 @@ TensorRef apart(const Tensor& source, const Tensor& out) {
   return copy;
 }
 
+bool are_columns(const Tensor& out, const Tensor& index, const Tensor& source, int64_t d) {
+  return index.numel && d == out.ndim - 1 && out.numel >= 2 * size_at(out, int(d)) && out.contiguous() &&
+         source.contiguous();
+}
 // Columns of dense matrices: row by row, f(out, source) for each index in turn. False: these are no such columns.
 template <class T, class F>
 bool each_column(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, F f) {
   const int64_t n = index.numel, size = size_at(out, int(d));
-  if (n == 0 || d != out.ndim - 1 || out.numel < 2 * size || !out.contiguous() || !source.contiguous()) return false;
+  if (!are_columns(out, index, source, d)) return false;
   check_indices(c, index, d, size);
   auto own = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
   own_indices(index.ptr<int64_t>(), n, size, own.get());
@@ -270,33 +276,60 @@ void copy_slices(const Call& c, Tensor& out, const Tensor& index, const Tensor& 
   });
 }
 
-// Sums of halves are kept in float32 and rounded once: those of all slices, or, where few are added to, of these.
-void add_halves(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d) {
-  constexpr int64_t kFew = 16;  // a slice for so many others
-  const int64_t size = size_at(out, int(d)), n = index.numel;
-  TensorRef from = to_dtype(source, DType::Float32);
-  if (n >= size / kFew) {
-    TensorRef sums = to_dtype(out, DType::Float32);
-    add_slices(c, *sums, index, *from, d);
-    return copy_into(out, *sums);
+// The places in `index` of each slice that it names, slice by slice and in order, and where each slice's begin.
+struct Grouped {
+  struct Entry {
+    int64_t slice, place;
+  };
+  std::vector<Entry> entries;
+  std::vector<int64_t> begins;
+  Grouped(const Tensor& index, int64_t size) : entries(size_t(index.numel)) {
+    const int64_t n = index.numel;
+    std::vector<Entry> spare(entries.size());
+    for (int64_t k = 0; k < n; ++k) entries[size_t(k)] = {index_within(index.ptr<int64_t>() + k, size), k};
+    if (n) radix_sort(entries.data(), spare.data(), n, (std::bit_width(uint64_t(size)) + 7) / 8,
+                      [](const Entry& e) { return uint64_t(e.slice); });
+    for (int64_t k = 0; k < n; ++k)
+      if (k == 0 || entries[size_t(k)].slice != entries[size_t(k - 1)].slice) begins.push_back(k);
+    begins.push_back(n);
   }
+};
+
+// Sums of halves are kept in float32 and rounded once: those of all slices, where these are small and many,
+constexpr int64_t kSmallSlice = 64, kFewSlices = 16;  // elements; one of so many
+// else part by part of a slice, all that is added to it.
+void add_halves(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d) {
+  constexpr int64_t kPart = 1024;
+  const int64_t size = size_at(out, int(d)), item = out.itemsize();
   check_indices(c, index, d, size);
-  std::unordered_map<int64_t, int64_t> order;
-  TensorRef places = empty(index.shape(), DType::Int64);
-  for (int64_t k = 0; k < n; ++k)
-    places->ptr<int64_t>()[k] =
-        order.try_emplace(index_within(index.ptr<int64_t>() + k, size), int64_t(order.size())).first->second;
-  const int64_t count = int64_t(order.size());
-  TensorRef used = empty(Dims(&count, 1), DType::Int64);
-  for (const auto& [slice, place] : order) used->ptr<int64_t>()[place] = slice;
-  std::vector<int64_t> shape(out.shape().begin(), out.shape().end());
-  shape[size_t(d)] = count;
-  TensorRef few = empty(shape, out.dtype);
-  select_rows(c, out, *used, *few, d);
-  TensorRef sums = to_dtype(*few, DType::Float32);
-  add_slices(c, *sums, *places, *from, d);
-  copy_into(*few, *sums);
-  copy_slices(c, out, *used, *few, d);
+  Walk<2> w;
+  for (int k = 0; k < out.ndim; ++k)
+    if (k != d) w.add(out.sizes[k], {out.strides[k], source.strides[k]});
+  w.done();
+  const int64_t run = w.length(), to = w.stride[0][w.ndim - 1], from = w.stride[1][w.ndim - 1];
+  const int64_t parts = (run + kPart - 1) / kPart;
+  const LoadFn<float> load = loader_of<float>(out.dtype);
+  LockRelease lock(source.numel);
+  const Grouped grouped(index, size);
+  auto add_to = [&](int64_t group, int64_t begin, const int64_t* offset) {
+    float sum[kPart], some[kPart];
+    const int64_t n = std::min(kPart, run - begin), first = grouped.begins[size_t(group)];
+    const int64_t place = grouped.entries[size_t(first)].slice * stride_at(out, int(d)) + begin * to + offset[0];
+    load(sum, out.data + place * item, to * item, n);
+    for (int64_t k = first; k < grouped.begins[size_t(group) + 1]; ++k) {
+      const int64_t start = grouped.entries[size_t(k)].place * stride_at(source, int(d)) + begin * from + offset[1];
+      load(some, source.data + start * item, from * item, n);
+      for (int64_t j = 0; j < n; ++j) sum[j] += some[j];
+    }
+    if (to == 1) return store_row(out.data + place * item, out.dtype, sum, n);
+    for (int64_t j = 0; j < n; ++j) put<float>(out.data, out.dtype, place + j * to, sum[j]);
+  };
+  const int64_t units = (int64_t(grouped.begins.size()) - 1) * parts, work = source.numel / std::max<int64_t>(1, units);
+  parallel_for(units, may_overlap(out) ? units : std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)),
+               [&](int64_t u, int64_t end) {
+                 for (; u < end; ++u)
+                   w.each_row(0, w.rows, [&](const int64_t* at) { add_to(u / parts, u % parts * kPart, at); });
+               });
 }
 
 void cpu_index_add(Call& c) {
@@ -313,8 +346,13 @@ void cpu_index_add(Call& c) {
     source = scaled;
   }
   const int64_t d = c.dim(1, out.ndim);
-  if (is_half(out.dtype) && out.ndim && out.numel) return add_halves(c, out, *index, *source, d);
-  add_slices(c, out, *index, *source, d);
+  if (!is_half(out.dtype) || !out.ndim || !out.numel) return add_slices(c, out, *index, *source, d);
+  const int64_t size = size_at(out, int(d));
+  const bool small = out.numel / size < kSmallSlice && index->numel >= size / kFewSlices;
+  if (!small && !are_columns(out, *index, *source, d)) return add_halves(c, out, *index, *source, d);
+  TensorRef sums = to_dtype(out, DType::Float32);
+  add_slices(c, *sums, *index, *to_dtype(*source, DType::Float32), d);
+  copy_into(out, *sums);
 }
 void cpu_index_copy(Call& c) {
   Tensor& out = c.out();

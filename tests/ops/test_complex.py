@@ -87,7 +87,9 @@ def test_sums_products_dots(n, dtype):
     close = 3e-6 * max(n, 1) if dtype is np.complex64 else 3e-15 * max(n, 1)
     for found, expected in ((x.sum(1), z.sum(1)), (x.sum(0), z.sum(0)), (x.t().sum(0), z.sum(1)), (x.sum(), z.sum()),
                             (x.prod(1), z.prod(1)), (x.prod(0), z.prod(0)), (x[0].dot(y[0]), z[0] @ w[0]),
-                            (flambeau.vdot(x[0], y[0]), np.vdot(z[0], w[0])), (x[:, ::2].sum(1), z[:, ::2].sum(1))):
+                            (flambeau.vdot(x[0], y[0]), np.vdot(z[0], w[0])),
+                            (x[0].dot(y[0].conj()), np.vdot(w[0], z[0])),
+                            (x[0].conj().dot(y[0].conj()), (z[0] @ w[0]).conj()), (x[:, ::2].sum(1), z[:, ::2].sum(1))):
         np.testing.assert_allclose(found.numpy(), expected, atol=close)
 
 

@@ -294,6 +294,9 @@ def test_few_places_of_many_halves(reduce, dtype):
         added = large.float().index_add(1, index[0], source.float()).to(dtype)
         assert flambeau.equal(large.index_add(1, index[0], source), added)
         assert flambeau.equal(large.t().index_add(0, index[0], source.t()), added.t())
+        rows, more = flambeau.tensor([2, 0, 2]), large.flip(1)
+        added = large.float().index_add(0, rows, more.float()).to(dtype)
+        assert flambeau.equal(large.index_add(0, rows, more), added)
 
 
 @pytest.mark.parametrize("rows", [8, 4000])
