@@ -154,8 +154,8 @@ struct PrimitiveRow {
   CallFn infer = nullptr;
   CallFn kernel[kDeviceTypes] = {};  // none for the CPU: a view, nothing to compute anywhere
   bool reads_values = false;         // infer looks at values: the results' shapes depend on them
-  // Whether the kernel reads an argument's opaque layout as it is, or only its form (pending.h), or the memory of a lazy
-  // one by its flags (lazy.h); of all others the values are made first.
+  // Whether the kernel reads an argument's opaque layout as it is, or only its form (pending.h), or a lazy one's memory
+  // by its flags (lazy.h); of all others the values are made first.
   bool (*accepts)(const Call&, const Tensor&) = nullptr;
   Images images = Images::Plain;
   // Of those that keep images: whether plain ones are worth a copy with the channels last.
