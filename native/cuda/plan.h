@@ -36,7 +36,7 @@ struct PointwiseKey {
   DType compute{}, loop_out{}, result{};
   Form form = Form::Flat;
   bool wide = false;
-  uint8_t pack = 0;  // Flat: whether addresses allow 16 bytes at once; Packed: how many neighbours are read at once
+  uint8_t pack = 0;  // Flat: whether addresses allow 16 bytes at once; Packed, Tiled: how many neighbours are read
   uint8_t device = 0, scalars = 0;
   struct {
     ScalarKind kind;

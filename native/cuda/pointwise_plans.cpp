@@ -209,6 +209,25 @@ bool runs_across(Work& w) {
   return other;
 }
 
+// Whether a tile of elements of two bytes at most can be read and written by pairs of neighbours.
+bool by_pairs(const Work& w) {
+  const auto& s = w.plan.space;
+  uint64_t together = uint64_t(s.size[0]) | uint64_t(s.size[1]);
+  for (int j = 0; j < w.tensors; ++j) {
+    const int k = w.tensor[j];
+    const pointwise::Operand& o = w.plan.operand[k];
+    const int along = j > 0 && w.key.operand[k - 1].kind == OperandKind::Across;
+    if (o.item > 2) return false;
+    if (j > 0 && s.stride[k][along] == 0) continue;
+    const auto address = reinterpret_cast<uintptr_t>(o.data);
+    if (s.stride[k][along] != o.item || address % uintptr_t(o.item)) return false;
+    together |= address / uintptr_t(o.item);
+    for (int d = 0; d < s.ndim; ++d)
+      if (d != along) together |= uint64_t(s.stride[k][d] / o.item);
+  }
+  return together % 2 == 0;
+}
+
 void mark_repeated(Work& w) {
   for (int j = 1; j < w.tensors; ++j)
     if (w.plan.space.stride[w.tensor[j]][0] == 0) w.key.operand[w.tensor[j] - 1].kind = OperandKind::Repeated;
@@ -238,6 +257,10 @@ void look_at_layout(Work& w) {
     mark_repeated(w);
   } else {
     w.key.form = runs_across(w) ? Form::Tiled : Form::Strided;
+    if (w.key.form == Form::Tiled && by_pairs(w)) {
+      w.key.pack = 2;
+      mark_repeated(w);
+    }
   }
 }
 

@@ -19,8 +19,8 @@ class ElementwiseCall(NamedTuple):
     repeated), "tiled" (operands run along another dimension than the result) or "strided" (anything else). compute,
     loop_out, result: what the formula computes in, what it gives, what is stored. scalars: the arguments behind the
     operands, each "absent", "int", "float", "complex" (passed by value), ("str", first letter) or ("bool", value).
-    index: bits of offsets. aligned, of "flat": whether all addresses are multiples of 16. vector, of "packed": how many
-    neighbours are read at once.
+    index: bits of offsets. aligned, of "flat": whether all addresses are multiples of 16. vector, of "packed" and
+    "tiled": how many neighbours are read at once (0: one).
     """
     name: str
     form: str

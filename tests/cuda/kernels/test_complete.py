@@ -20,6 +20,7 @@ WITHOUT = {
     **dict.fromkeys(("_choose_affine", "_int8_linear", "_weight_int8pack_mm"), _BYTES),
     "recurrent_layer": "layers are _recurrent_stack, or composed of operators that have kernels",
     "recurrent_layer_backward": "with recurrent_layer",
+    **dict.fromkeys(("_cumprod_backward", "_prod_backward"), "gradients are composed there of cumulative products"),
 }
 
 

@@ -119,6 +119,36 @@ def test_tiles(dtype):
     assert "tiled" in check(forms, fenced=(True, False))
 
 
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.int16, flambeau.uint8], ids=str)
+def test_tiles_of_pairs(dtype):
+    """Elements of two bytes at most, two at a time where sizes, strides and addresses are even."""
+    pairs, single = [], []
+    for rows, columns in itertools.product((32, 34, 64, 66, 130), (32, 66)):
+        x, y = filled((rows, columns), dtype), filled((columns, rows), dtype, 2).t()
+        pairs += [Form("mul", (x, y)), Form("mul", (y, x)), Form("eq", (x, y)), Form("eq", (y, x[:, :1])),
+                  Form("where", (y > 0, x, y[:1])), Form("mul", (y, filled((columns, rows), dtype).t()), out=x.clone())]
+        odd = filled((columns, rows), dtype, 1).t()
+        wide = filled((rows, columns + 1), dtype)[:, :columns]
+        single += [Form("mul", (x, odd)), Form("mul", (wide, y)), Form("add", (x, y.float())),
+                   Form("mul", (x[:, 1:], y[:, 1:]))] if columns > 32 else []
+    spread = filled((4, 40, 36), dtype)
+    pairs.append(Form("mul", (spread.permute(2, 0, 1).contiguous().permute(1, 2, 0), spread)))
+    check([*pairs, *single], fenced=(True, False))
+    pairs, single = ([f.arranged for f in forms if f.arranged.form == "tiled"] for forms in (pairs, single))
+    assert len(pairs) >= 50 and {a.vector for a in pairs} == {2}
+    assert len(single) >= 15 and {a.vector for a in single} == {0}
+
+
+def test_rows_of_any_length_between_gaps():
+    """Places are found again where a row ends: in every step, in some, or in none."""
+    forms = []
+    for n in (1, 2, 3, 31, 255, 257, 1023, 1025, 2300, 5001):
+        for dtype in (flambeau.uint8, flambeau.bfloat16, flambeau.float32):
+            x = filled((max(3, 3000 // n), n + 1), dtype)[:, 1:]
+            forms += [Form("mul", (x, x)), Form("eq", (x, x[:, :1]))]
+    assert check(forms, fenced=(True, False)) >= {"strided"}
+
+
 def test_tiles_of_operands_of_several_dtypes_and_absent_ones():
     a, b = filled((40, 70), flambeau.float16), filled((70, 40), flambeau.float32).t()
     mask = filled((70, 40), flambeau.bool)

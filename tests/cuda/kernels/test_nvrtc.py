@@ -71,7 +71,8 @@ def test_kernels_of_other_layouts(dtype):
     x, repeated, across = (Operand(kind, dtype, dtype) for kind in ("tensor", "repeated", "across"))
     width, accesses = WIDTHS[dtype], {}
     for form, vector, operands in (("packed", width, (x, repeated)), ("packed", width, (x, x)),
-                                   ("tiled", 0, (x, across)), ("tiled", 0, (across, across))):
+                                   ("tiled", 0, (x, across)), ("tiled", 0, (across, across)),
+                                   *[("tiled", 2, (x, across))] * (width == 8)):
         for index in (32, 64):
             batch = Batch()
             batch.add(Call("mul", form, operands, dtype, dtype, (), index, False, "sm_90", vector))
@@ -79,6 +80,8 @@ def test_kernels_of_other_layouts(dtype):
             assert ".local" not in ptx, (form, operands)
             wide = re.findall(r"(ld|st)\.global\.v(\d)\.[a-z](\d+)", ptx)
             accesses[form, operands] = [k for k, many, bits in wide if int(many) * int(bits) == 128]
+            if form == "tiled" and vector == 2 and index == 32:
+                assert len(re.findall(r"st\.global\.v2\.[a-z]16", ptx)) == 8, ptx
     if width > 1:
         times = pointwise._TIMES[width]
         assert sorted(accesses["packed", (x, repeated)]) == ["ld"] * times + ["st"] * times

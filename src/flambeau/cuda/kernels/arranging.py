@@ -62,6 +62,9 @@ def arrange(shape, strides, items, addresses):
         form = "tiled"
         for row in (sizes, *strides):
             row[1], row[other] = row[other], row[1]
+        if _pairs(sizes, strides, items, addresses, kinds):
+            vector = 2
+            kinds = [kind if s[0] else "repeated" for kind, s in zip(kinds, strides[1:], strict=True)]
     far = max(1 + sum((n - 1) * step for n, step in zip(sizes, s, strict=True)) for s in strides)
     index = 32 if max(far, math.prod(sizes)) < NARROW else 64
     return Arranged(form, vector, index, tuple(kinds), sizes, strides)
@@ -91,6 +94,19 @@ def _across(sizes, strides, items, kinds):
                 room += item
                 break
     return other
+
+
+def _pairs(sizes, strides, items, addresses, kinds):
+    """Whether a tile of elements of two bytes at most can be read and written by pairs of neighbours."""
+    if max(items) > 2 or any(n % 2 for n in sizes[:2]):
+        return False
+    for s, item, address, kind in zip(strides, items, addresses, ["tensor", *kinds], strict=True):
+        along = kind == "across"
+        if s[along] == 0 and s is not strides[0]:
+            continue
+        if s[along] != 1 or address % (2 * item) or any(step % 2 for d, step in enumerate(s) if d != along):
+            return False
+    return True
 
 
 def geometry(sizes, strides):

@@ -1,27 +1,35 @@
 // Sums over each channel, and passes over its elements, in both orders that tensors have: channels last (columns of a
 // matrix) or planes of `inner` elements. V elements are read at once. A block takes some channels and, if it is one of
-// several, a part of their elements. A: the type that is computed in.
+// several, a part of their elements. Where elements are read for a second time all goes BACKWARDS: what was read last may
+// still be in the cache. A: the type that is computed in.
 
+struct Block {
+  uint32_t x, y;
+};
+template <bool BACKWARDS> INLINE Block block_of() {
+  return BACKWARDS ? Block{gridDim.x - 1 - blockIdx.x, gridDim.y - 1 - blockIdx.y} : Block{blockIdx.x, blockIdx.y};
+}
 // [rows, channels]: each thread has V channels beside each other, LANES threads beside each other, 256 / LANES rows.
-template <int V, int LANES, class Index> struct ChannelsLast {
+template <int V, int LANES, bool BACKWARDS, class Index> struct ChannelsLast {
   static constexpr int own = V, parts = 256 / LANES;
   static constexpr bool apart = true;  // the elements of a pack belong to channels of their own
   Index rows, channels, height;
   INLINE ChannelsLast(int64_t rows, int64_t channels, int64_t, int64_t height)
       : rows(rows), channels(channels), height(height) {}
-  INLINE Index channel() const { return (Index(blockIdx.x) * LANES + threadIdx.x % LANES) * V; }
+  INLINE Index channel() const { return (Index(block_of<BACKWARDS>().x) * LANES + threadIdx.x % LANES) * V; }
   INLINE bool exists() const { return channel() < channels; }
   // For all packs of this thread, MANY at a time: read(k, place in memory) for each, then use(k, place, row).
   template <int MANY, class Read, class Use> INLINE void each(const Read& read, const Use& use) const {
     if (!exists()) return;
-    const Index begin = Index(blockIdx.y) * height, end = begin + height < rows ? begin + height : rows;
+    const Index begin = Index(block_of<BACKWARDS>().y) * height, end = begin + height < rows ? begin + height : rows;
+    const auto place = [=](Index r) { return BACKWARDS ? end - 1 - (r - begin) : r; };
     for (Index first = begin + threadIdx.x / LANES; first < end; first += parts * MANY) {
 #pragma unroll
       for (int k = 0; k < MANY; ++k)
-        if (const Index r = first + k * parts; r < end) read(k, r * channels + channel());
+        if (const Index r = first + k * parts; r < end) read(k, place(r) * channels + channel());
 #pragma unroll
       for (int k = 0; k < MANY; ++k)
-        if (const Index r = first + k * parts; r < end) use(k, r * channels + channel(), r);
+        if (const Index r = first + k * parts; r < end) use(k, place(r) * channels + channel(), place(r));
     }
   }
   // Joins what the threads of a channel have, first those of a warp; f(channel, joined), once for each.
@@ -43,26 +51,27 @@ template <int V, int LANES, class Index> struct ChannelsLast {
   }
 };
 // [batch, channels, inner]: a block for each channel, and for `depth` of the batch.
-template <int V, class Index> struct Planes {
+template <int V, bool BACKWARDS, class Index> struct Planes {
   static constexpr int own = 1;
   static constexpr bool apart = false;
   Index batch, channels, inner, depth;
   INLINE Planes(int64_t batch, int64_t channels, int64_t inner, int64_t depth)
       : batch(batch), channels(channels), inner(inner), depth(depth) {}
-  INLINE Index channel() const { return blockIdx.x; }
+  INLINE Index channel() const { return block_of<BACKWARDS>().x; }
   INLINE bool exists() const { return true; }
   template <int MANY, class Read, class Use> INLINE void each(const Read& read, const Use& use) const {
     typedef typename Unsigned<Index>::type Size;
-    const Index begin = Index(blockIdx.y) * depth, end = begin + depth < batch ? begin + depth : batch;
+    const Index begin = Index(block_of<BACKWARDS>().y) * depth, end = begin + depth < batch ? begin + depth : batch;
     const Size packs = Size(inner) / V, all = Size(end - begin) * packs;
     for (Size first = threadIdx.x; first < all; first += 256 * MANY) {
       Index at[MANY], row[MANY];
 #pragma unroll
       for (int k = 0; k < MANY; ++k) {
-        const Size pack = first + k * 256, b = pack / packs;
+        if (first + k * 256 >= all) break;
+        const Size pack = BACKWARDS ? all - 1 - (first + k * 256) : first + k * 256, b = pack / packs;
         row[k] = begin + Index(b);
         at[k] = (row[k] * channels + channel()) * inner + Index(pack - b * packs) * V;
-        if (pack < all) read(k, at[k]);
+        read(k, at[k]);
       }
 #pragma unroll
       for (int k = 0; k < MANY; ++k)
@@ -80,14 +89,6 @@ template <int V, class Index> struct Planes {
 template <int V> constexpr int kMany = V >= 8 ? 2 : 4;
 
 // --- what is summed: read(place) gives V elements, add(acc, these, row, channel) adds them to V sums or to one
-template <class A> struct Two {
-  A first, second;
-};
-template <class A> struct JoinTwo : One {
-  typedef Two<A> Acc;
-  INLINE Acc init() const { return {A(0), A(0)}; }
-  INLINE Acc combine(Acc a, Acc b) const { return {a.first + b.first, a.second + b.second}; }
-};
 template <class A> struct JoinOne : One {
   typedef A Acc;
   INLINE Acc init() const { return A(0); }

@@ -2,7 +2,7 @@
 
 import math
 
-from .launches import Build, Parameter, begin_aligned, blocks, contiguous, nothing, number, numel, refuse, sizes
+from .launches import Build, Parameter, begin_aligned, blocks, contiguous, flag, nothing, number, numel, refuse, sizes
 from .layouts import Placed, channels_last
 from .plans import Number
 
@@ -27,19 +27,19 @@ class Channels:
             lanes = min(32, 1 << max(0, math.ceil(math.log2(max(channels // self.wide, 1)))))
             self.across = blocks(channels, lanes * self.wide)
             self.each, self.chunks = _cut(batch, 256 // lanes * 8, self.across)
-            kind = f"ChannelsLast<{self.wide}, {lanes}, Index>"
+            self.kind = f"ChannelsLast<{self.wide}, {lanes}, "
         else:
             self.across = channels
             self.each, self.chunks = _cut(batch, math.ceil(4096 / inner), channels)
-            kind = f"Planes<{self.wide}, Index>"
-        index = "int32_t" if batch * channels * inner < 2**30 else "int64_t"
-        self.walk = (f"  typedef {index} Index;\n"
-                     f"  const {kind} walk(rows_, channels_, inner_, each_);\n")
+            self.kind = f"Planes<{self.wide}, "
+        self.index = "int32_t" if batch * channels * inner < 2**30 else "int64_t"
         self.given = sizes(rows_=batch, channels_=channels, inner_=inner, each_=self.each)
 
-    def run(self, statement, parameters):
-        """A launch over all elements; the statement knows `walk` and, as V, how many are read at once."""
-        body = f"{self.walk}  constexpr int V = {self.wide};\n  {statement}\n"
+    def run(self, statement, parameters, again=False):
+        """A launch over all elements, which are read `again` or for the first time; the statement knows `walk` and, as
+        V, how many are read at once."""
+        body = (f"  typedef {self.index} Index;\n  constexpr int V = {self.wide};\n"
+                f"  const {self.kind}{flag(again)}, Index> walk(rows_, channels_, inner_, each_);\n  {statement}\n")
         self.build.run(body, [*parameters, *self.given], (self.across, self.chunks), 256, _FILES)
 
     def sum(self, term, operands, parameters, wide, finish, to):
@@ -53,14 +53,17 @@ class Channels:
             self.run(f"{types.lstrip()}  sum_channels<V>(walk, Term{{{operands}}}, {done});", [*parameters, *to])
             return
         partial = self.build.scratch(self.chunks * self.channels * wide)
-        room = f"{types}  Join::Acc* partial = reinterpret_cast<Join::Acc*>(scratch);\n"
-        held = Parameter("char* scratch", partial)
-        self.run(f"{room.lstrip()}  sum_channels<V>(walk, Term{{{operands}}}, [&](Index c, const Join::Acc& v) {{ "
+        held = Parameter(f"{term}::Join::Acc* partial", partial)
+        self.run(f"{types.lstrip()}  sum_channels<V>(walk, Term{{{operands}}}, [&](Index c, const Join::Acc& v) {{ "
                  "partial[Index(blockIdx.y) * Index(channels_) + c] = v; });", [*parameters, held])
-        self.build.run(f"  typedef int32_t Index;\n{room}  join_channels<Join>(partial, Index(channels_), "
-                       f"Index(chunks_), {done});\n",
-                       [held, *sizes(channels_=self.channels, chunks_=self.chunks), *to], blocks(self.channels, 8),
-                       256, _FILES)
+        join_chunks(self.build, f"{term}::Join", held, self.channels, self.chunks, finish, to)
+
+
+def join_chunks(build, join, partial, channels, chunks, finish, to):
+    """The sums of each channel's `chunks` parts, which lie as [chunks, channels]: see Channels.sum."""
+    build.run(f"  typedef int32_t Index;\n  typedef {join} Join;\n  join_channels<Join>(partial, Index(channels_), "
+              f"Index(chunks_), [&](Index c, const Join::Acc& v) {{ {finish} }});\n",
+              [partial, *sizes(channels_=channels, chunks_=chunks), *to], blocks(channels, 8), 256, _FILES)
 
 
 def _cut(n, least, across):
@@ -181,7 +184,7 @@ def _batch_norm(call):
     else:
         means, _ = _of_running(batch, mean, var, eps, coefficients, given)
     batch.channels().run("normalize_channels<V>(walk, x, out, means, factors, shifts);",
-                         [data, made, *map(_read, (means, factors, shifts))])
+                         [data, made, *map(_read, (means, factors, shifts))], training)
     return build.plan()
 
 
@@ -226,7 +229,7 @@ def _batch_norm_backward(call):
             [g, data, *statistics], 2 * batch.bytes, finish,
             [*more, build.optional("weight", weight, weight or x), number("int64_t", "n", batch.n), *rooms, *sums])
     way.run("normalize_backward<V>(walk, grad, x, out, means, factors, constants, linears);",
-            [g, data, made, statistics[0], *map(_read, rooms)])
+            [g, data, made, statistics[0], *map(_read, rooms)], True)
     return build.plan()
 
 

@@ -182,30 +182,35 @@ _TILED = """{opening}  const Tile<Index, {count}, {side}> tile_(g_);
   {kept}
 #pragma unroll
   for (int k_ = 0; k_ < {times}; ++k_) {{
-    const int a_ = warp_ + k_ / {across} * {warps}, b_ = lane_ + k_ % {across} * 32;
+    const int a_ = warp_ + k_ / {across} * {warps}, b_ = (lane_ + k_ % {across} * 32) * {pack};
     if (tile_.has(a_, b_)) {{
       {loads}
     }}
   }}
 #pragma unroll
   for (int k_ = 0; k_ < {times}; ++k_) {{
-    const int a_ = lane_ + k_ % {across} * 32, b_ = warp_ + k_ / {across} * {warps};
+    const int a_ = (lane_ + k_ % {across} * 32) * {pack}, b_ = warp_ + k_ / {across} * {warps};
     if (tile_.has(a_, b_)) {{
       {direct}
     }}
   }}
 #pragma unroll
   for (int k_ = 0; k_ < {times}; ++k_) {{
-    const int a_ = warp_ + k_ / {across} * {warps}, b_ = lane_ + k_ % {across} * 32;
+    const int a_ = warp_ + k_ / {across} * {warps}, b_ = (lane_ + k_ % {across} * 32) * {pack};
     {puts}
   }}
   __syncthreads();
 #pragma unroll
   for (int k_ = 0; k_ < {times}; ++k_) {{
-    const int a_ = lane_ + k_ % {across} * 32, b_ = warp_ + k_ / {across} * {warps};
+    const int a_ = (lane_ + k_ % {across} * 32) * {pack}, b_ = warp_ + k_ / {across} * {warps};
     if (tile_.has(a_, b_)) {{
-      {each}
-      out_ptr[tile_.offset(g_, 0, a_, b_)] = cast<{out}>(settled_);
+      Pack<{out}, {pack}> out_pack;
+#pragma unroll
+      for (int v_ = 0; v_ < {pack}; ++v_) {{
+        {each}
+        out_pack.v[v_] = cast<{out}>(settled_);
+      }}
+      store<{pack}>(out_ptr + tile_.offset(g_, 0, a_, b_), out_pack);
     }}
   }}
 }}
@@ -234,11 +239,12 @@ def _flat(s, name, index, aligned, vector):
 def _strided(s, name, index, pack, times):
     """Any layout: a thread finds the offsets of `times` elements, or packs of neighbours."""
     count = 1 + len(s.tensors)
-    find = f"Index at_[{count}];\n    offsets_of<Index, {count}>(g_, i_, at_);\n    to_[k_] = at_[0];"
-    return _scattered(s, name, index, pack, times, find, lambda k: f"at_[{k}]", ("Geometry g_",))
+    find = "walk_.go(g_, i_);\n    to_[k_] = walk_.at[0];"
+    return _scattered(s, name, index, pack, times, find, lambda k: f"walk_.at[{k}]", ("Geometry g_",),
+                      f"StridedWalk<Index, {count}> walk_(g_, least<Index>(first_, n_ - {pack}));\n  ")
 
 
-def _scattered(s, name, index, pack, times, find, place, more=()):
+def _scattered(s, name, index, pack, times, find, place, more=(), begin=""):
     """`times` elements or packs a thread, a block's width apart; `find` is where they are, place(k) in operand k."""
     kept, loads, at = [], [], {}
     for k, ((a, of, _), kind) in enumerate(zip(s.tensors, s.kinds, strict=True), 1):
@@ -250,29 +256,33 @@ def _scattered(s, name, index, pack, times, find, place, more=()):
     each = ("\n      " if pack > 1 else "\n    ").join(s.lines(at.get))
     compute = (_PACK if pack > 1 else _ONE).format(each=each, out=s.result[0], pack=pack)
     return _filled(_SCATTERED, s, name, index, pack * times, more, find=find, pack=pack, times=times,
-                   step=THREADS * pack, kept="\n  ".join(kept), loads="\n    ".join(loads), compute=compute)
+                   step=THREADS * pack, kept=begin + "\n  ".join(kept), loads="\n    ".join(loads), compute=compute)
 
 
-def _tiled(s, name, index, side):
-    """A block for each tile: what runs along its second dimension is read so, and turned in shared memory."""
-    times = side * side // THREADS
+def _tiled(s, name, index, side, pack):
+    """A block for each tile: what runs along its second dimension is read so, and turned in shared memory. pack: how
+    many neighbours are read and written at once."""
+    times = side * side // (THREADS * pack)
     kept, loads, direct, puts, at = [], [], [], [], {}
     for k, ((a, of, _), kind) in enumerate(zip(s.tensors, s.kinds, strict=True), 1):
-        kept.append(f"{of[0]} {a}_kept[{times}];")
-        read = f"{a}_kept[k_] = {a}_ptr[tile_.offset(g_, {k}, a_, b_)];"
-        if kind == "across":  # rows of the room lie an odd number of words apart: no two lanes meet in a bank
-            kept.append(f"__shared__ Pack<{of[0]}, 1> {a}_room[{side}][{side + max(1, 4 // of[2])}];")
+        many = 1 if kind == "repeated" else pack
+        kept.append(f"Pack<{of[0]}, {many}> {a}_kept[{times}];")
+        read = f"{a}_kept[k_] = load<{many}>({a}_ptr + tile_.offset(g_, {k}, a_, b_));"
+        if kind == "across":  # rows of the room lie an odd number of words, or of halves, apart: no two lanes meet
+            row = side + (1 if pack > 1 else max(1, 4 // of[2]))
+            kept.append(f"__shared__ Pack<{of[0]}, 1> {a}_room[{side}][{row}];")
             loads.append(read)
-            puts.append(f"{a}_room[a_][b_].v[0] = {a}_kept[k_];")
-            at[a] = f"{a}_room[a_][b_].v[0]"
+            puts += [f"{a}_room[a_][b_ + {v}].v[0] = {a}_kept[k_].v[{v}];" for v in range(pack)]
+            at[a] = f"{a}_room[a_ + v_][b_].v[0]"
         else:
             direct.append(read)
-            at[a] = f"{a}_kept[k_]"
+            at[a] = f"{a}_kept[k_].v[{'v_' if many > 1 else 0}]"
     lines = {"kept": "\n  ".join(kept), "puts": "\n    ".join(puts)}
-    for part, inside in (("loads", loads), ("direct", direct), ("each", s.lines(at.get))):
+    for part, inside in (("loads", loads), ("direct", direct)):
         lines[part] = "\n      ".join(inside)
+    lines["each"] = "\n        ".join(s.lines(at.get))
     return _filled(_TILED, s, name, index, times, ("Geometry g_",), count=1 + len(s.tensors), side=side, times=times,
-                   across=side // 32, warps=THREADS // 32, **lines)
+                   across=side // (32 * pack), warps=THREADS // 32, pack=pack, **lines)
 
 
 #: packs of so many elements: how many of them a thread takes
@@ -285,10 +295,12 @@ def kernel(name, call):
     if call.form == "tiled":
         turned = sum(of[2] for (_, of, _), kind in zip(s.tensors, s.kinds, strict=True) if kind == "across")
         side = 64 if turned <= 4 else 32
-        return _tiled(s, name, call.index, side), side
+        return _tiled(s, name, call.index, side, max(call.vector, 1) if side == 64 else 1), side
     if call.form != "flat":
         pack = max(call.vector, 1)
-        return _strided(s, name, call.index, pack, _TIMES[pack]), pack * _TIMES[pack]
+        widest = max(of[2] for of in (s.result, *(of for _, of, _ in s.tensors)))
+        times = 8 if pack * widest <= 2 else _TIMES[pack]
+        return _strided(s, name, call.index, pack, times), pack * times
     vector = max(1, 16 // max(of[2] for of in (s.result, *(of for _, of, _ in s.tensors))))
     return _flat(s, name, call.index, call.aligned, vector), vector
 

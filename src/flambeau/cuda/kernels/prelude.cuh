@@ -261,3 +261,22 @@ INLINE void offsets_of(const Sizes& g, Index at, Index* offset) {
     for (int k = 0; k < COUNT; ++k) offset[k] += place * Index(g.strides[k][d]);
   }
 }
+// The offsets of elements one behind the other: they are found by division only where a row of the innermost dimension
+// has ended.
+template <class Index, int COUNT> struct StridedWalk {
+  Index at[COUNT], i, place;  // place: along the innermost dimension
+  INLINE StridedWalk(const Geometry& g, Index first) { find(g, first); }
+  INLINE void find(const Geometry& g, Index to) {
+    typedef typename Unsigned<Index>::type Size;
+    offsets_of<Index, COUNT>(g, to, at);
+    i = to;
+    place = g.ndim > 1 ? to - Index(quotient_by(g, 0, Size(to)) * Size(g.sizes[0])) : to;
+  }
+  INLINE void go(const Geometry& g, Index to) {
+    const Index by = to - i, there = place + by;
+    if (there < 0 || there >= Index(g.sizes[0])) return find(g, to);
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k) at[k] += by * Index(g.strides[k][0]);
+    i = to, place = there;
+  }
+};

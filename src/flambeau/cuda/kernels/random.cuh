@@ -87,16 +87,26 @@ INLINE void draw_elements(Drawn from, Index n, Draw draw) {
   uint64_t counter = from.offset / 4;
   for (int64_t i = t; i < n; i += width * MANY) draw(philox(from.seed, uint64_t(t), counter++), i, width);
 }
-// The same for EACH (4 or 2) elements beside each other: thread t draws packs t, t + width, …; a call of philox serves
-// 4 / EACH of them.
-template <int EACH, class Draw> INLINE void draw_packs(Drawn from, int64_t n, Draw draw) {
+// The same for EACH (4 or 2) elements of x beside each other, as draw(four words, these, place): thread t takes packs t,
+// t + width, …; a call of philox serves 4 / EACH of them. Three packs are on their way while numbers are drawn.
+template <int EACH, class T, class Draw> INLINE void draw_packs(Drawn from, const T* x, int64_t n, Draw draw) {
+  constexpr int many = 3;
   const int64_t width = int64_t(gridDim.x) * blockDim.x, t = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t step = width * EACH;
+  Pack<T, EACH> next[many];
+#pragma unroll
+  for (int k = 0; k < many; ++k)
+    if (t * EACH + k * step < n) next[k] = load<EACH>(x + t * EACH + k * step);
   uint64_t counter = from.offset / 4;
   Four w{};
   int part = 0;
-  for (int64_t i = t * EACH; i < n; i += width * EACH, part = (part + EACH) % 4) {
+  for (int64_t i = t * EACH; i < n; i += step, part = (part + EACH) % 4) {
+    const Pack<T, EACH> own = next[0];
+#pragma unroll
+    for (int k = 1; k < many; ++k) next[k - 1] = next[k];
+    if (i + many * step < n) next[many - 1] = load<EACH>(x + i + many * step);
     if (part == 0) w = philox(from.seed, uint64_t(t), counter++);
     else w.v[0] = w.v[2], w.v[1] = w.v[3];
-    draw(w, i);
+    draw(w, own, i);
   }
 }

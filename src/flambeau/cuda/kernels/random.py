@@ -19,7 +19,7 @@ _THREADS, _BLOCKS = 256, 132 * 8
 
 def _draw(build, n, many, body, parameters, each=1):
     """A launch in which `body` gets four words `w` for elements i, i + width, … (`many` of them), or, where `each` is
-    not 1, for as many elements from i on."""
+    not 1, for as many elements from i on, which are `own` of the parameter x."""
     if (dtype := build.call.results[0].dtype).startswith("float8"):  # as on the CPU
         refuse(build.call, f"for dtype {dtype}")
     if n == 0:
@@ -27,7 +27,7 @@ def _draw(build, n, many, body, parameters, each=1):
     grid = min(math.ceil(n / _THREADS), _BLOCKS)
     calls = (n - 1) // (_THREADS * grid * 4) + 1
     text = f"  draw_elements<{many}>(from, n, [&](Four w, int64_t i, int64_t width) {{\n{body}  }});\n" if each == 1 \
-        else f"  draw_packs<{each}>(from, n, [&](Four w, int64_t i) {{\n{body}  }});\n"
+        else f"  draw_packs<{each}>(from, x, n, [&](Four w, const auto& own, int64_t i) {{\n{body}  }});\n"
     seed = Parameter("const Given given_", Seed(calls * 4 * (4 // many)))
     build.run(text, [seed, *sizes(n=n), *parameters], grid, _THREADS, _FILES)
 
@@ -181,8 +181,7 @@ def _dropout(call):
       {one.format(mask="mask[at]", out="out[at]", x="x[at]")}    }}
 """
     else:
-        body = f"""    const Pack<{kind}, {each}> own = load<{each}>(x + i);
-    Pack<{kind}, {each}> to;
+        body = f"""    Pack<{kind}, {each}> to;
     Pack<bool, {each}> stays;
     for (int k = 0; k < {each}; ++k) {{
       {one.format(mask="stays.v[k]", out="to.v[k]", x="own.v[k]")}    }}

@@ -250,6 +250,16 @@ template <class T, class A> struct Norm : One {
   }
 };
 
+// Two sums at once.
+template <class A> struct Two {
+  A first, second;
+};
+template <class A> struct JoinTwo : One {
+  typedef Two<A> Acc;
+  INLINE Acc init() const { return {A(0), A(0)}; }
+  INLINE Acc combine(Acc a, Acc b) const { return {a.first + b.first, a.second + b.second}; }
+};
+
 // --- the ways through memory
 // kept: sizes and strides of what remains, reduced: of what is summed over. Chunk c of `chunks` takes the elements
 // [c * width, (c + 1) * width) of the reduced ones.

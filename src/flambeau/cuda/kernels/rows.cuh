@@ -163,15 +163,15 @@ INLINE void softmax_backward_column(const T* grad, const T* y, O* out, Index row
 }
 
 // --- layer, rms and group norm: rows of n elements; weight and bias belong to element i / inner % weights. PLAIN: a row
-// has all weights, one for each element; otherwise those of a pack are one.
+// has all weights, one for each element; otherwise those of a pack are one. Without weights all are 1.
 template <class W, int V, bool PLAIN> struct Weights {
   const W* data;
   INLINE Pack<W, V> of(int64_t i, int64_t from, int64_t inner, int64_t weights) const {
-    if constexpr (PLAIN) {
+    Pack<W, V> all;
+    if (PLAIN && data) {
       return load<V>(data + i);
     } else {
-      Pack<W, V> all;
-      const W one = data[(from + i / inner) % weights];
+      const W one = data ? data[(from + i / inner) % weights] : cast<W>(1.f);
 #pragma unroll
       for (int j = 0; j < V; ++j) all.v[j] = one;
       return all;
@@ -250,53 +250,92 @@ INLINE void norm_forward(const T* x, const W* weight, const W* bias, O* out, Ind
     store<V>(out + i, to);
   });
 }
-// With xhat = (x - mean) s and h = g w: dx = s (h - mean(h) - xhat mean(h xhat)). mean and s are kept for the second
-// kernel, which sums over rows for the weights.
-template <class A, bool CENTRED, bool PLAIN, int V, int K, class G, class T, class W, class Index>
-INLINE void norm_backward(const G* grad, const T* x, const W* weight, T* out, A* means, A* scales, Index n,
-                          Index inner, Index groups, Index weights, double eps) {
-  __shared__ A sums[32];
-  const Index row = blockIdx.x, from = row % groups * (n / inner);
-  grad += row * n, x += row * n, out += row * n;
-  Kept<T, V, K> kept;
-  Kept<G, V, K> grads;
-  const Moments<A> own_row = row_moments<A, CENTRED>(x, kept, n, eps);
-  const A mean = own_row.mean, scale = own_row.scale;
-  const Weights<W, V, PLAIN> w{weight};
-  const auto times_weight = [&](const Pack<G, V>& g, Index i, A* h) {
+// With d = x - mean, xhat = d s and h = g w: dx = s (h - mean(h) - xhat mean(h xhat)). What a row needs is joined twice:
+// the sums of x and h, then, with the mean, those of d d and h d.
+template <class A> struct NormSlopes {
+  A mean, scale, constant, linear;  // mean(h), mean(h xhat) s
+};
+template <class A, bool CENTRED, int V, int K, class T, class Index, class H>
+INLINE NormSlopes<A> norm_slopes(const T* x, Kept<T, V, K>& kept, Index n, double eps, const H& h_of) {
+  const Lanes<JoinTwo<A>> join{};
+  __shared__ Two<A> room[32];
+  Two<A> sums = join.init();
+  A h[V];
+  NormSlopes<A> own{A(0), A(0), A(0), A(0)};
+  if constexpr (K == 0) {
+    const Moments<A> moments = row_moments<A, CENTRED>(x, kept, n, eps);
+    own.mean = moments.mean, own.scale = moments.scale;
+  } else if constexpr (CENTRED) {
+    each_pack<V, K>(n, [&](int k, Index i) {
+      h_of(k, i, h);
 #pragma unroll
-    for (int j = 0; j < V; ++j) h[j] = cast<A>(g.v[j]);
-    if (!weight) return;
-    const Pack<W, V> by = w.of(i, from, inner, weights);
-#pragma unroll
-    for (int j = 0; j < V; ++j) h[j] *= cast<A>(by.v[j]);
-  };
-  A h_sum = A(0), hx_sum = A(0), h[V];
+      for (int j = 0; j < V; ++j) sums.first += cast<A>(kept.pack[k].v[j]), sums.second += h[j];
+    });
+    sums = combine_block(join, sums, room);
+    own.mean = sums.first / A(n), own.constant = sums.second / A(n);
+    sums = join.init();
+  }
   each_pack<V, K>(n, [&](int k, Index i) {
-    grads.pack[k] = load<V>(grad + i);
-    const Pack<T, V> own = kept.get(x, k, i);
-    times_weight(grads.pack[k], i, h);
+    const Pack<T, V> given = kept.get(x, k, i);
+    h_of(k, i, h);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      h_sum += h[j];
-      hx_sum += h[j] * (cast<A>(own.v[j]) - mean) * scale;
+      const A d = cast<A>(given.v[j]) - own.mean;
+      sums.first += K == 0 ? h[j] : d * d, sums.second += h[j] * d;
     }
   });
-  h_sum = CENTRED ? combine_block(SumOf<A>(), h_sum, sums) / A(n) : A(0);
-  hx_sum = combine_block(SumOf<A>(), hx_sum, sums) / A(n);
-  each_pack<V, K>(n, [&](int k, Index i) {
-    const Pack<T, V> own = kept.get(x, k, i);
-    times_weight(grads.get(grad, k, i), i, h);
-    Pack<T, V> to;
+  sums = combine_block(join, sums, room);
+  if constexpr (K == 0) own.constant = CENTRED ? sums.first / A(n) : A(0);
+  else own.scale = rsqrt(sums.first / A(n) + A(eps));
+  own.linear = sums.second / A(n) * own.scale * own.scale;
+  return own;
+}
+// What is kept for the weights' gradients. SUMMED: a block adds up g and g xhat of all of its rows, for each of the
+// elements that its threads hold; otherwise it is mean and s of each row, for a kernel that does.
+template <class A> struct NormSums {
+  A *means, *scales;
+  Two<A>* partial;
+};
+template <class A, bool CENTRED, bool PLAIN, bool SUMMED, int V, int K, class G, class T, class W, class Index>
+INLINE void norm_backward(const G* grad, const T* x, const W* weight, T* out, const NormSums<A>& to, Index rows,
+                          Index n, Index inner, Index groups, Index weights, double eps) {
+  const Weights<W, V, PLAIN> w{weight};
+  Two<A> part[SUMMED ? K : 1][V] = {};
+  for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
+    const Index at = row * n, from = row % groups * (n / inner);
+    Kept<T, V, K> kept;
+    Kept<G, V, K> grads;
+    if constexpr (K > 0) each_pack<V, K>(n, [&](int k, Index i) {
+      kept.pack[k] = load<V>(x + at + i), grads.pack[k] = load<V>(grad + at + i);
+    });
+    const auto h_of = [&](int k, Index i, A* h) {
+      const Pack<G, V> g = grads.get(grad + at, k, i);
+      const Pack<W, V> by = w.of(i, from, inner, weights);
 #pragma unroll
-    for (int j = 0; j < V; ++j)
-      to.v[j] = cast<T>(scale * (h[j] - h_sum - (cast<A>(own.v[j]) - mean) * scale * hx_sum));
-    store<V>(out + i, to);
-  });
-  if (threadIdx.x == 0) {
-    means[row] = mean;
-    scales[row] = scale;
+      for (int j = 0; j < V; ++j) h[j] = cast<A>(g.v[j]) * cast<A>(by.v[j]);
+    };
+    const NormSlopes<A> own = norm_slopes<A, CENTRED>(x + at, kept, n, eps, h_of);
+    each_pack<V, K>(n, [&](int k, Index i) {
+      const Pack<T, V> given = kept.get(x + at, k, i);
+      Pack<T, V> made;
+      A h[V];
+      h_of(k, i, h);
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        const A d = cast<A>(given.v[j]) - own.mean;
+        made.v[j] = cast<T>(own.scale * (h[j] - own.constant - d * own.linear));
+        if constexpr (SUMMED) {
+          const A g = cast<A>(grads.pack[k].v[j]);
+          part[k][j].first += g, part[k][j].second += g * d * own.scale;
+        }
+      }
+      store<V>(out + at + i, made);
+    });
+    if (!SUMMED && threadIdx.x == 0) to.means[row] = own.mean, to.scales[row] = own.scale;
   }
+  if constexpr (SUMMED) each_pack<V, K>(n, [&](int k, Index i) {
+    for (int j = 0; j < V; ++j) to.partial[Index(blockIdx.x) * n + i + j] = part[k][j];
+  });
 }
 // --- cross entropy: row r of [batch, classes, inner] with its label; a label that is no class gives NaN
 template <class A, class W, class L> struct Labels {

@@ -4,7 +4,7 @@ import math
 
 from ...ops.dims import wrap_dim
 from . import group_norm
-from .channels import Channels
+from .channels import Channels, join_chunks
 from .launches import Build, Parameter, begin_aligned, blocks, flag, nothing, number, numel, power_of_two, sizes
 from .plans import Number
 
@@ -15,14 +15,14 @@ class Packs:
     """How a block goes through a row of n elements: `wide` of them at once, as many as whole accesses of 16 bytes to
     all operands allow, and `kept` such packs in the registers of each thread (0: more than `most`, none is kept)."""
 
-    def __init__(self, build, n, *infos, most=8, divides=None):
+    def __init__(self, build, n, *infos, most=8, divides=None, each=4):
         self.wide = 16 // max(build.size(info) for info in infos)
         if not begin_aligned(*infos):
             self.wide = 1
         while (divides or n) % self.wide:
             self.wide //= 2
         packs = n // self.wide
-        self.threads = min(1024, max(32, power_of_two(packs / 4)))
+        self.threads = min(1024, max(32, power_of_two(packs / each)))
         kept = power_of_two(packs / self.threads)
         self.kept = kept if kept <= most else 0
         if not self.kept:  # smaller blocks: one of them reads while another joins its sums
@@ -88,6 +88,10 @@ def _softmax_backward(log):
 
 # --- layer, rms and group norm ----------------------------------------------------------------------------------------
 
+#: how blocks go through rows whose weights' gradients they sum: packs of a thread, threads of all, fewest rows of each
+_EACH, _SUMMING, _LEAST_ROWS = 2, 2**17, 16
+
+
 class _Norm:
     """Rows of n elements, each normalized; element i of row r has weight (r % groups * (n / inner) + i / inner)."""
 
@@ -101,22 +105,25 @@ class _Norm:
         self.shape = sizes(n=n, inner=inner, groups=groups, weights=weights)
         self.given = "Index(n), Index(inner), Index(groups), Index(weights)"
 
-    def run(self, name, centred, operands, parameters, infos, most):
-        """A block for each row."""
+    def packs(self, infos, **how):
         infos = [info for info in infos if info is not None]
-        packs = Packs(self.build, self.n, *infos, most=most, divides=None if self.plain else self.inner)
-        types = f"{self.build.wide(self.x)}, {flag(centred)}, {flag(self.plain)}, {packs}"
-        self.build.run(f"{self.index}  {name}<{types}>({operands}, {self.given}, eps);\n",
-                       [*parameters, *self.shape, number("double", "eps", self.eps)], self.rows, packs.threads, _FILES)
+        return Packs(self.build, self.n, *infos, divides=None if self.plain else self.inner, **how)
+
+    def run(self, statement, parameters, packs, grid):
+        """`grid` blocks of as many threads as a row's packs want."""
+        self.build.run(f"{self.index}  {statement}", [*parameters, *self.shape, number("double", "eps", self.eps)],
+                       grid, packs.threads, _FILES)
 
     def forward(self, weight, bias, centred):
         if numel(self.x) == 0:
             return nothing()
         build, out = self.build, self.call.results[0]
         like = weight or bias or self.x
-        self.run("norm_forward", centred, "x, weight, bias, out",
+        packs = self.packs((self.x, weight, bias, out), most=8)
+        self.run(f"norm_forward<{build.wide(self.x)}, {flag(centred)}, {flag(self.plain)}, {packs}>"
+                 f"(x, weight, bias, out, {self.given}, eps);\n",
                  [build.input("x", self.x), build.optional("weight", weight, like),
-                  build.optional("bias", bias, like), build.output("out", out)], (self.x, weight, bias, out), 8)
+                  build.optional("bias", bias, like), build.output("out", out)], packs, self.rows)
         return build.plan()
 
     def backward(self, grad, weight, centred, sums=True):
@@ -126,25 +133,59 @@ class _Norm:
                 build.zeros(build.output("out", info), numel(info) * build.size(info))
         if numel(self.x) == 0:
             return build.plan()
-        wide, size = build.wide(self.x), 8 if build.wide(self.x) == "double" else 4
-        means = build.room("means", wide, self.rows, size)
-        scales = build.room("scales", wide, self.rows, size)
-        g, x = build.input("grad", grad), build.input("x", self.x)
-        self.run("norm_backward", centred, "grad, x, weight, out, means, scales",
-                 [g, x, build.optional("weight", weight, weight or self.x), build.output("out", results[0]), means,
-                  scales], (grad, self.x, weight, results[0]), 4)
+        held = {"grad": build.input("grad", grad), "x": build.input("x", self.x)}
+        operands = [*held.values(), build.optional("weight", weight, weight or self.x),
+                    build.output("out", results[0])]
+        infos = grad, self.x, weight, results[0]
+        packs = self.packs(infos, most=4, each=_EACH)
+        if sums and self.plain and packs.kept:
+            self._summed(operands, packs, centred)
+        else:
+            self._apart(grad, operands, held, self.packs(infos, most=4), centred, sums)
+        return build.plan()
+
+    def _slopes(self, packs, centred, summed, sums, operands, grid):
+        """The launch that makes the gradient of x; `sums` are what else it writes."""
+        types = f"{self.build.wide(self.x)}, {flag(centred)}, {flag(self.plain)}, {flag(summed)}, {packs}"
+        to = ", ".join(p.declaration.split()[-1] if p else "nullptr" for p in sums)
+        self.run(f"const NormSums<{self.build.wide(self.x)}> to{{{to}}};\n  norm_backward<{types}>"
+                 f"(grad, x, weight, out, to, Index(rows), {self.given}, eps);\n",
+                 [*operands, *(p for p in sums if p), *sizes(rows=self.rows)], packs, grid)
+
+    def _finish(self):
+        """What is done with the two sums of a weight and a bias, and the parameters for it."""
+        _, *results = self.call.results
+        kind = self.build.type(results[0])
+        return (f"if (grad_weight) grad_weight[c] = cast<{kind}>(v.second); "
+                f"if (grad_bias) grad_bias[c] = cast<{kind}>(v.first);",
+                [self.build.output(name, info) for name, info in zip(("grad_weight", "grad_bias"), results,
+                                                                     strict=True)])
+
+    def _summed(self, operands, packs, centred):
+        """Blocks go through many rows each, and a second launch joins their sums."""
+        build, wide = self.build, self.build.wide(self.x)
+        grid = max(1, min(self.rows // _LEAST_ROWS, _SUMMING // packs.threads))
+        partial = build.room("partial", f"Two<{wide}>", grid * self.n, 16 if wide == "double" else 8)
+        self._slopes(packs, centred, True, (None, None, partial), operands, grid)
+        finish, to = self._finish()
+        join_chunks(build, f"JoinTwo<{wide}>", partial, self.n, grid, finish, to)
+
+    def _apart(self, grad, operands, held, packs, centred, sums):
+        """A block for each row; another launch sums over rows."""
+        build, wide = self.build, self.build.wide(self.x)
+        size = 8 if wide == "double" else 4
+        means, scales = build.room("means", wide, self.rows, size), build.room("scales", wide, self.rows, size)
+        self._slopes(packs, centred, False, (means, scales, None), operands, self.rows)
         if not sums:
-            return build.plan()
-        to = [build.output("grad_weight", results[1]), build.output("grad_bias", results[2])]
-        kind, many = build.type(results[1]), self.rows // self.groups
+            return
+        many = self.rows // self.groups
         shape = (self.rows, self.n, 1) if self.plain else (many, self.weights, self.inner)
+        finish, to = self._finish()
         Channels(build, *shape, grad, self.x).sum(
             f"SlopesOf<{wide}, {build.type(self.x)}, {build.type(grad)}, '{'r' if self.groups == 1 else 'g'}'>",
             "grad, x, means, scales, Index(groups), Index(of_group)",
-            [g, x, means, scales, *sizes(groups=self.groups, of_group=shape[1] // self.groups)], 2 * size,
-            f"if (grad_weight) grad_weight[c] = cast<{kind}>(v.second); "
-            f"if (grad_bias) grad_bias[c] = cast<{kind}>(v.first);", to)
-        return build.plan()
+            [*held.values(), means, scales, *sizes(groups=self.groups, of_group=shape[1] // self.groups)], 2 * size,
+            finish, to)
 
 
 def _layer(call, x, shape, eps):
