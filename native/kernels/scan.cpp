@@ -69,23 +69,29 @@ template <class T> bool in_place(const Tensor& x, const Tensor& y) {
   return reads_directly<T>(x.dtype) && reads_directly<T>(y.dtype);
 }
 
-// `count` rows together, `pitch` elements apart, from `acc` on: within one, each step waits for the last, so that the
-// steps of the others are free.
+// Where the first of some rows begins and how far apart the others follow, in what is read and in the result.
+struct Places {
+  int64_t from, to, from_pitch, to_pitch;
+  Places after(int64_t rows) const { return {from + rows * from_pitch, to + rows * to_pitch, from_pitch, to_pitch}; }
+};
+
+// `count` rows together, from `acc` on: within one, each step waits for the last, so that the steps of the others are
+// free.
 template <class Op, int count>
-void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t n, int64_t pitch,
+void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const Places& at, int64_t n,
                typename Op::Acc* acc) {
   using T = typename Op::T;
   const int64_t item = x.itemsize(), out = y.itemsize();
   if (in_place<T>(x, y)) {
-    const T* from = x.ptr<T>() + first;
-    T* to = y.ptr<T>() + first;
+    const T* from = x.ptr<T>() + at.from;
+    T* to = y.ptr<T>() + at.to;
     typename Op::Acc sums[count];
     for (int r = 0; r < count; ++r) sums[r] = acc[r];  // a copy as bytes would keep them out of registers
     for (int64_t k = 0; k < n; k += kStrip) {
       interruption_point();
       const int64_t end = std::min(n, k + kStrip);
       for (int64_t i = k; i < end; ++i)
-        for (int r = 0; r < count; ++r) to[r * pitch + i] = Op::step(sums[r], from[r * pitch + i]);
+        for (int r = 0; r < count; ++r) to[r * at.to_pitch + i] = Op::step(sums[r], from[r * at.from_pitch + i]);
     }
     for (int r = 0; r < count; ++r) acc[r] = sums[r];
     return;
@@ -94,19 +100,18 @@ void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t 
   for (int64_t k = 0; k < n; k += kStrip) {
     interruption_point();
     const int64_t m = std::min(kStrip, n - k);
-    for (int r = 0; r < count; ++r) load(strip[r], x.data + (first + r * pitch + k) * item, item, m);
+    for (int r = 0; r < count; ++r) load(strip[r], x.data + (at.from + r * at.from_pitch + k) * item, item, m);
     for (int64_t i = 0; i < m; ++i)
       for (int r = 0; r < count; ++r) strip[r][i] = Op::step(acc[r], strip[r][i]);
-    for (int r = 0; r < count; ++r) store_row(y.data + (first + r * pitch + k) * out, y.dtype, strip[r], m);
+    for (int r = 0; r < count; ++r) store_row(y.data + (at.to + r * at.to_pitch + k) * out, y.dtype, strip[r], m);
   }
 }
-// `rows` rows of n that lie one after the other.
 template <class Op>
-void scan_matrix(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t rows, int64_t n,
+void scan_matrix(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const Places& at, int64_t rows, int64_t n,
                  typename Op::Acc* acc) {
   int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) scan_rows<Op, 4>(x, y, load, first + r * n, n, n, acc + r);
-  for (; r < rows; ++r) scan_rows<Op, 1>(x, y, load, first + r * n, n, n, acc + r);
+  for (; r + 4 <= rows; r += 4) scan_rows<Op, 4>(x, y, load, at.after(r), n, acc + r);
+  for (; r < rows; ++r) scan_rows<Op, 1>(x, y, load, at.after(r), n, acc + r);
 }
 
 constexpr int64_t kLong = 1 << 15;  // rows from this length on are scanned in parts,
@@ -115,41 +120,29 @@ constexpr int64_t kPart = 4096;     // of this length
 // A long row becomes parts that threads share: the sums of the parts first, then each part from the sum of those before
 // it on. The parts depend on sizes alone.
 template <class Op>
-void scan_parts(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t n) {
+void scan_parts(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const Places& row, int64_t n) {
   const int64_t parts = n / kPart, item = x.itemsize();
+  const Places at{row.from, row.to, kPart, kPart};
   std::vector<typename Op::Acc> sums(size_t(parts) + 1, Op::start());  // before each part
   parallel_for(parts, kGrain / kPart, [&](int64_t part, int64_t end) {
     typename Op::T block[kPart];
     for (; part < end; ++part) {
-      load(block, x.data + (first + part * kPart) * item, item, kPart);
+      load(block, x.data + at.after(part).from * item, item, kPart);
       sums[size_t(part) + 1] = Op::total(block, kPart);
     }
   });
   for (size_t part = 1; part < sums.size(); ++part) sums[part] = Op::join(sums[part - 1], sums[part]);
   parallel_for(parts, kGrain / kPart, [&](int64_t part, int64_t end) {
-    scan_matrix<Op>(x, y, load, first + part * kPart, end - part, kPart, sums.data() + part);
+    scan_matrix<Op>(x, y, load, at.after(part), end - part, kPart, sums.data() + part);
   });
-  scan_rows<Op, 1>(x, y, load, first + parts * kPart, n - parts * kPart, 0, &sums.back());
+  scan_rows<Op, 1>(x, y, load, at.after(parts), n - parts * kPart, &sums.back());
 }
 
+// Rows whose elements lie apart, many side by side.
 template <class Op>
-void scan(const Tensor& x, Tensor& y, const Fibres& f) {
+void scan_columns(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const Fibres& f) {
   using T = typename Op::T;
-  LoadFn<T> load = loader_of<T>(x.dtype);
   const int64_t item = x.itemsize(), out = y.itemsize();
-  if constexpr (requires(const T* p) { Op::total(p, 8); }) {  // sums
-    if (f.inner == 1 && f.n >= kLong)
-      return parallel_for(f.outer, 1, [&](int64_t r, int64_t end) {
-        for (; r < end; ++r) scan_parts<Op>(x, y, load, r * f.n, f.n);
-      });
-  }
-  if (f.inner == 1) {
-    parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
-      std::vector<typename Op::Acc> acc(size_t(end - begin), Op::start());
-      scan_matrix<Op>(x, y, load, begin * f.n, end - begin, f.n, acc.data());
-    });
-    return;
-  }
   const bool direct = in_place<T>(x, y);
   const int64_t tiles = (f.inner + kWidth - 1) / kWidth;
   parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * std::min(kWidth, f.inner))),
@@ -172,6 +165,24 @@ void scan(const Tensor& x, Tensor& y, const Fibres& f) {
                });
 }
 
+template <class Op>
+void scan(const Rows& rows, Tensor& y, const Fibres& f) {
+  const Tensor& x = *rows.x;
+  const LoadFn<typename Op::T> load = loader_of<typename Op::T>(x.dtype);
+  if (f.inner > 1) return scan_columns<Op>(x, y, load, f);
+  const Places at{0, 0, rows.pitch, f.n};
+  if constexpr (requires(const typename Op::T* p) { Op::total(p, 8); }) {  // sums
+    if (f.n >= kLong)
+      return parallel_for(f.outer, 1, [&](int64_t r, int64_t end) {
+        for (; r < end; ++r) scan_parts<Op>(x, y, load, at.after(r), f.n);
+      });
+  }
+  parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
+    std::vector<typename Op::Acc> acc(size_t(end - begin), Op::start());
+    scan_matrix<Op>(x, y, load, at.after(begin), end - begin, f.n, acc.data());
+  });
+}
+
 // cumsum(self, dim, dtype), cumprod
 void infer_cumulative(Call& c) {
   Tensor& x = c.tensor(0);
@@ -182,22 +193,20 @@ template <template <class> class Op>
 void cpu_cumulative(Call& c) {
   Tensor& out = c.out();
   if (!out.numel) return;
-  const Fibres f(out, c.dim(1, out.ndim));
-  TensorRef x = contiguous(*in_dtype(c.tensor(0), out.dtype));
-  Tensor &dense = out;
-  {
-    LockRelease lock(out.numel * 2);
-    Tensor& y = dense;
-    if (category(x->dtype) <= Category::Integer) scan<Op<int64_t>>(*x, y, f);
-    else switch (x->dtype) {
-      case DType::Float16:
-      case DType::BFloat16:
-      case DType::Float32: scan<Op<float>>(*x, y, f); break;
-      case DType::Float64: scan<Op<double>>(*x, y, f); break;
-      case DType::Complex64: scan<Op<complex64>>(*x, y, f); break;
-      case DType::Complex128: scan<Op<complex128>>(*x, y, f); break;
-      default: not_implemented(c.name(), ": not implemented for ", dtype_name(x->dtype));
-    }
+  const int64_t dim = c.dim(1, out.ndim);
+  const Fibres f(out, dim);
+  const TensorRef given = in_dtype(c.tensor(0), out.dtype);
+  const Rows rows(*given, dim);
+  LockRelease lock(out.numel * 2);
+  if (category(given->dtype) <= Category::Integer) return scan<Op<int64_t>>(rows, out, f);
+  switch (given->dtype) {
+    case DType::Float16:
+    case DType::BFloat16:
+    case DType::Float32: return scan<Op<float>>(rows, out, f);
+    case DType::Float64: return scan<Op<double>>(rows, out, f);
+    case DType::Complex64: return scan<Op<complex64>>(rows, out, f);
+    case DType::Complex128: return scan<Op<complex128>>(rows, out, f);
+    default: not_implemented(c.name(), ": not implemented for ", dtype_name(given->dtype));
   }
 }
 void infer_logcumsumexp(Call& c) {
@@ -234,12 +243,12 @@ void cpu_logcumsumexp(Call& c) {
   Tensor& out = c.out();
   if (!out.numel) return;
   if (is_complex(out.dtype)) return logcumsumexp_complex(c);
-  const Fibres f(out, c.dim(1, out.ndim));
-  TensorRef x = contiguous(c.tensor(0));
-  Tensor &dense = out;
-  if (x->dtype == DType::Float64) scan<RunningLogSum<double>>(*x, dense, f);
-  else if (loader_of<float>(x->dtype)) scan<RunningLogSum<float>>(*x, dense, f);
-  else not_implemented("logcumsumexp: not implemented for ", dtype_name(x->dtype));
+  const int64_t dim = c.dim(1, out.ndim);
+  const Fibres f(out, dim);
+  const Rows rows(c.tensor(0), dim);
+  if (out.dtype == DType::Float64) scan<RunningLogSum<double>>(rows, out, f);
+  else if (loader_of<float>(out.dtype)) scan<RunningLogSum<float>>(rows, out, f);
+  else not_implemented("logcumsumexp: not implemented for ", dtype_name(out.dtype));
 }
 
 // cummax(self, dim) -> (values, indices): the latest of equal elements, NaN above all
@@ -253,19 +262,20 @@ void infer_cummax(Call& c) {
 }
 // `store(place, value)` writes a running extreme.
 template <class T, bool largest, class Store>
-void scan_extreme_to(const Tensor& x, Store store, int64_t* indices, const Fibres& f) {
+void scan_extreme_to(const Rows& rows, Store store, int64_t* indices, const Fibres& f) {
+  const Tensor& x = *rows.x;
   LoadFn<T> load = loader_of<T>(x.dtype);
   const int64_t item = x.itemsize();
   parallel_for(f.outer * f.inner, std::max<int64_t>(1, kGrain / 8 / f.n), [&](int64_t begin, int64_t end) {
     T block[kBlock];
     for (int64_t u = begin; u < end; ++u) {
-      const int64_t first = u / f.inner * f.n * f.inner + u % f.inner;
+      const int64_t first = u / f.inner * f.n * f.inner + u % f.inner, from = f.inner == 1 ? u * rows.pitch : first;
       T best{};
       int64_t at = 0;
       for (int64_t start = 0; start < f.n; start += kBlock) {
         interruption_point();
         const int64_t n = std::min(kBlock, f.n - start);
-        load(block, x.data + (first + start * f.inner) * item, f.inner * item, n);
+        load(block, x.data + (from + start * f.inner) * item, f.inner * item, n);
         if (start == 0) best = block[0];
         for (int64_t i = 0; i < n; ++i) {
           const T v = block[i];
@@ -281,10 +291,10 @@ void scan_extreme_to(const Tensor& x, Store store, int64_t* indices, const Fibre
 }
 // Rows side by side in memory: an extreme stands until the next one is found, and is written as a run.
 template <class T, bool largest>
-void scan_extreme_rows(const T* x, T* values, int64_t* indices, const Fibres& f) {
+void scan_extreme_rows(const Rows& rows, T* values, int64_t* indices, const Fibres& f) {
   parallel_for(f.outer, std::max<int64_t>(1, kGrain / 8 / f.n), [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end; ++u) {
-      const T* row = x + u * f.n;
+      const T* row = rows.x->ptr<T>() + u * rows.pitch;
       for (int64_t at = 0, next; at < f.n; at = next) {
         const T best = row[at];
         next = at + 1;
@@ -300,34 +310,33 @@ void scan_extreme_rows(const T* x, T* values, int64_t* indices, const Fibres& f)
   });
 }
 template <class T, bool largest>
-void scan_extreme(const Tensor& x, Tensor& values, int64_t* indices, const Fibres& f) {
+void scan_extreme(const Rows& rows, Tensor& values, int64_t* indices, const Fibres& f) {
   T* to = values.ptr<T>();
-  if (f.inner == 1 && reads_directly<T>(values.dtype)) return scan_extreme_rows<T, largest>(x.ptr<T>(), to, indices, f);
+  if (f.inner == 1 && reads_directly<T>(values.dtype)) return scan_extreme_rows<T, largest>(rows, to, indices, f);
   if (reads_directly<T>(values.dtype))
-    return scan_extreme_to<T, largest>(x, [to](int64_t i, T v) { to[i] = v; }, indices, f);
-  scan_extreme_to<T, largest>(x, [&](int64_t i, T v) { put<T>(values.data, values.dtype, i, v); }, indices, f);
+    return scan_extreme_to<T, largest>(rows, [to](int64_t i, T v) { to[i] = v; }, indices, f);
+  scan_extreme_to<T, largest>(rows, [&](int64_t i, T v) { put<T>(values.data, values.dtype, i, v); }, indices, f);
 }
 template <bool largest>
 void cpu_cummax(Call& c) {
   Tensor& given = c.tensor(0);
   if (!given.numel) return;
-  const Fibres f(given, c.dim(1, given.ndim));
-  TensorRef x = contiguous(given);
-  Tensor &values = c.out(0), &indices = c.out(1);
-  {
-    LockRelease lock(given.numel * 2);
-    int64_t* at = indices.ptr<int64_t>();
-    switch (x->dtype) {
-      case DType::Float16:
-      case DType::BFloat16:
-      case DType::Float32: scan_extreme<float, largest>(*x, values, at, f); break;
-      case DType::Float64: scan_extreme<double, largest>(*x, values, at, f); break;
-      case DType::UInt64: scan_extreme<uint64_t, largest>(*x, values, at, f); break;
-      default:
-        if (category(x->dtype) > Category::Integer)
-          not_implemented(c.name(), ": not implemented for ", dtype_name(x->dtype));
-        scan_extreme<int64_t, largest>(*x, values, at, f);
-    }
+  const int64_t dim = c.dim(1, given.ndim);
+  const Fibres f(given, dim);
+  const Rows rows(given, dim);
+  Tensor& values = c.out(0);
+  LockRelease lock(given.numel * 2);
+  int64_t* at = c.out(1).ptr<int64_t>();
+  switch (given.dtype) {
+    case DType::Float16:
+    case DType::BFloat16:
+    case DType::Float32: return scan_extreme<float, largest>(rows, values, at, f);
+    case DType::Float64: return scan_extreme<double, largest>(rows, values, at, f);
+    case DType::UInt64: return scan_extreme<uint64_t, largest>(rows, values, at, f);
+    default:
+      if (category(given.dtype) > Category::Integer)
+        not_implemented(c.name(), ": not implemented for ", dtype_name(given.dtype));
+      scan_extreme<int64_t, largest>(rows, values, at, f);
   }
 }
 

@@ -318,6 +318,61 @@ void lowest_in_front(E* keys, int64_t k, int64_t n) {
   each(n);
 }
 
+// Whether v comes before `worst`, or one of them is NaN, whose keys decide.
+template <class S>
+bool may_beat(S v, S worst, bool largest) {
+  return largest ? !(v <= worst) : !(v >= worst);
+}
+// The first k of a row in order, k being few: its numbers become keys only where they beat the worst so far.
+template <class S>
+void first_of_row(const S* row, int64_t n, int64_t k, bool largest, Wide* heap) {
+  constexpr int kSide = 32;  // numbers that are compared side by side
+  auto key_at = [&](int64_t i) {
+    const uint64_t of = key<uint64_t, S>(row[i]);
+    return Wide{largest ? ~of : of, i};
+  };
+  for (int64_t i = 0; i < k; ++i) heap[i] = key_at(i);
+  std::make_heap(heap, heap + k);
+  S worst = row[heap[0].index];
+  auto each = [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) {
+      if (!may_beat(row[i], worst, largest)) continue;
+      if (const Wide found = key_at(i); found < heap[0]) replace_top(heap, k, found), worst = row[heap[0].index];
+    }
+  };
+  int64_t i = k;
+  for (; i + kSide <= n; i += kSide) {
+    LaneInt<S> any = 0;  // as wide as the numbers, for the vector unit
+    if (largest)
+      for (int j = 0; j < kSide; ++j) any |= may_beat(row[i + j], worst, true) ? -1 : 0;
+    else
+      for (int j = 0; j < kSide; ++j) any |= may_beat(row[i + j], worst, false) ? -1 : 0;
+    if (any) each(i, i + kSide);
+  }
+  each(i, n);
+}
+// topk of rows that are runs of memory; false where keys are made of all numbers instead.
+bool few_of_rows(const Tensor& x, const Fibres& f, int64_t pitch, int64_t k, bool largest, Results& results) {
+  bool done = false;
+  if (pitch && k * 8 <= f.n) visit_dtype(x.dtype, [&]<class S>() {
+    if constexpr (std::is_arithmetic_v<S> && !std::is_same_v<S, bool>) {
+      done = true;
+      LockRelease lock(x.numel * 2);
+      parallel_for(f.outer, std::max<int64_t>(1, 16384 / f.n), [&](int64_t u, int64_t end) {
+        Wide *heap = scratch<Wide>(kScratchA, k), *spare = scratch<Wide>(kScratchB, k < kRadix ? 0 : k);
+        for (; u < end; ++u) {
+          const S* row = x.ptr<S>() + u * pitch;
+          first_of_row(row, f.n, k, largest, heap);
+          sort_keys(heap, spare, k);
+          results.put(u, heap, reinterpret_cast<const char*>(row));
+        }
+        trim_scratch();
+      });
+    }
+  });
+  return done;
+}
+
 // topk(self, k, dim, largest, sorted) -> (values, indices)
 void infer_topk(Call& c) {
   Tensor& x = c.tensor(0);
@@ -331,11 +386,12 @@ void infer_topk(Call& c) {
 }
 void cpu_topk(Call& c) {
   Tensor& given = c.tensor(0);
-  const Fibres f(given, c.dim(2, given.ndim));
-  const int64_t k = c.integer(1);
+  const int64_t k = c.integer(1), dim = c.dim(2, given.ndim);
+  const Fibres f(given, dim);
   if (!given.numel || k == 0) return;
+  Results results(c.out(0), c.out(1), k, f, given.itemsize());
+  if (few_of_rows(given, f, dim == given.ndim - 1 ? row_pitch(given) : 0, k, c.boolean(3), results)) return;
   TensorRef x = contiguous(given);
-  Results results(c.out(0), c.out(1), k, f, x->itemsize());
   visit_keys(c, *x, f.n, [&]<class E>(uint64_t low) {
     LockRelease lock(given.numel * 8);
     each_fibre<E>(*x, f, c.boolean(3), low, [&](int64_t u, E* keys, E* spare, const char* base) {

@@ -19,12 +19,17 @@ def spaced(t):
     return flambeau.stack([flambeau.zeros_like(t), t], -1)[..., 1]
 
 
+def cut(t):
+    """Same values, the rows being parts of longer ones."""
+    return flambeau.stack([t, t, t], -2).flatten(-2).narrow(-1, t.shape[-1], t.shape[-1]) if t.ndim else t
+
+
 def expanded(t):
     """Stride 0 along the first dimension, for tensors whose rows are equal anyway: made so from the first row."""
     return t[:1].expand(t.shape) if t.ndim and t.shape[0] > 1 else t
 
 
-LAYOUTS = {"transposed": transposed, "spaced": spaced}
+LAYOUTS = {"transposed": transposed, "spaced": spaced, "cut": cut}
 
 
 def same_shapes(a, b):

@@ -43,6 +43,18 @@ def test_nan_is_largest_and_zeros_are_equal():
     assert x.median().isnan() and x.nanmedian().item() == 0.0 and x.topk(1).indices.item() in (0, 4)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64", "bfloat16", "float32", "float64"])
+def test_few_of_long_rows_are_the_first_of_all_in_order(dtype):
+    x = flambeau.randint(0, 100, (2, 3, 300)).to(getattr(flambeau, dtype))
+    if x.is_floating_point():
+        x[0, 1, 7] = x[0, 1, 200] = x[1, 2, 0] = NAN
+    for t in (x, flambeau.cat([x, x], 2)[..., 299:599], x.flip(0), x.mT.contiguous().mT):
+        for largest in (False, True):
+            few, all_of_them = t.topk(5, 2, largest), t.sort(2, largest, stable=True)
+            assert flambeau.equal(few.indices, all_of_them.indices[..., :5])
+            assert flambeau.equal(few.values.nan_to_num(1e4), all_of_them.values[..., :5].nan_to_num(1e4))
+
+
 def test_order_statistics():
     x = flambeau.tensor([[4, 1, 3, 2], [5, 5, 7, 7]])
     assert x.median(1).values.tolist() == [2, 5] and x.kthvalue(3, 1).values.tolist() == [3, 7]
