@@ -92,6 +92,12 @@ def test_instruction_sets(path):
             assert not X86.search(line), f"{name(path)}:{number} knows x86; only {MACHINE} may"
 
 
+@pytest.mark.parametrize("path", [path for path in FILES if name(path).startswith("kernels/simd/")], ids=name)
+def test_tables_of_loops_are_constants(path):
+    """Made while the library is loaded, they would be put together by instructions that not every processor has."""
+    assert not re.search(r"\(FLAMBEAU_LEVEL,[^;\[]*\{", blanked(path.read_text())), "register a constexpr table"
+
+
 LONG = "int f(int a,\n      int b) {\n" + "  a += b;\n" * 40 + "  return a;\n}\n"
 
 

@@ -1,6 +1,7 @@
 """A processor without AVX2 is refused in words, by the loader's check of what the library is marked to need."""
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -56,13 +57,48 @@ def test_import_is_refused():
     assert "ImportError: flambeau needs a processor with AVX2" in done.stderr
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86 alone has these levels")
+x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86 alone has these levels")
+
+
+def said(*command):
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not installed")
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@x86
 def test_library_is_marked():
-    if not shutil.which("readelf"):
-        pytest.skip("readelf is not installed")
-    notes = subprocess.run(["readelf", "-n", _C.__file__], capture_output=True, text=True, check=True).stdout
+    notes = said("readelf", "-n", _C.__file__)
     assert "x86 ISA needed: x86-64-v3" in notes.replace("x86-64-baseline, x86-64-v2, x86-64-v3", "x86-64-v3"), notes
 
 
 def test_capability_is_known():
     assert flambeau.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+
+
+@x86
+def test_no_wider_instruction_runs_while_the_library_is_loaded():
+    """What registers loops of AVX-512 is compiled like them, and runs on every processor: of its instructions none may
+    begin with the byte that theirs begin with."""
+    sections = said("readelf", "-SW", _C.__file__)
+    first, size = (int(n, 16) for n in re.search(r"\.init_array +INIT_ARRAY +(\w+) \w+ (\w+)", sections).groups())
+    moved = re.findall(r"^([0-9a-f]+) .*R_X86_64_RELATIV\w* +([0-9a-f]+)$", said("readelf", "-rW", _C.__file__), re.M)
+    begin = sorted(int(to, 16) for at, to in moved if first <= int(at, 16) < first + size)
+    assert len(begin) > 100
+    listed = said("objdump", "-d", f"--start-address={begin[0]}", f"--stop-address={begin[-1] + 4096}", _C.__file__)
+    lines = re.findall(r"^ +([0-9a-f]+):\t([0-9a-f ]+)\t(.*)$", listed, re.M)
+    end = next(int(at, 16) for at, _, text in lines if int(at, 16) > begin[-1] and text.startswith(("ret", "jmp")))
+    assert [text for at, code, text in lines if int(at, 16) <= end and code.startswith("62 ")] == []
+
+
+@x86
+def test_a_processor_without_wider_instructions():
+    """Valgrind is one: its processor has AVX2 and stops at what it does not have."""
+    if not shutil.which("valgrind"):
+        pytest.skip("valgrind is not installed")
+    program = ("import flambeau as torch; x = torch.randn(9, 40, requires_grad=True); "
+               "y = torch.nn.functional.layer_norm((x @ x.T).softmax(1).exp(), (9,)); y.square().sum().backward(); "
+               "print(torch.backends.cpu.get_cpu_capability(), bool(x.grad.isfinite().all()))")
+    done = subprocess.run(["valgrind", "--tool=none", "-q", sys.executable, "-c", program], capture_output=True,
+                          text=True, check=False)
+    assert done.stdout == "AVX2 True\n", done.stderr

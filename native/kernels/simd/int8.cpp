@@ -200,7 +200,8 @@ void dot_floats(const float* x, const int8_t* w, int64_t rows, int64_t k, float*
   }
 }
 
-const Int8Registration registration(FLAMBEAU_LEVEL, {range, quantize, dots, finish, dot_floats});
+constexpr Int8Loops kLoops{range, quantize, dots, finish, dot_floats};
+const Int8Registration registration(FLAMBEAU_LEVEL, kLoops);
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD

@@ -336,10 +336,11 @@ void columns_exp(const double* x, const double* top, double* sum, double* y, int
       });
 }
 
-const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {
+constexpr RowLoops kLoops{
     softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>},
     {softmax_backward_columns<Single>, softmax_backward_columns<Half>, softmax_backward_columns<Brain>},
-    exp_sum, exp_sum, log_slope<false>, log_slope<true>, product, columns_exp, columns_exp});
+    exp_sum, exp_sum, log_slope<false>, log_slope<true>, product, columns_exp, columns_exp};
+const RowLoopsOfLevel table(FLAMBEAU_LEVEL, kLoops);
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
