@@ -195,10 +195,32 @@ void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> p
 
 namespace {
 
-// Unsigned arithmetic of the same width gives signed products too.
+template <class U>
+void finish_integers(const U* sums, U* to, int64_t n, U alpha, U beta, const U* bias) {
+  for (int64_t j = 0; j < n; ++j) {
+    U v = U(alpha * sums[j]);
+    if (beta) v = U(v + beta * to[j]);
+    to[j] = bias ? U(v + bias[j]) : v;
+  }
+}
+// Unsigned arithmetic of the same width gives signed products too. A row of A meets some columns of B at a time.
 template <class U>
 void gemm_integers(int64_t m, int64_t n, int64_t k, const U* a, int64_t ars, int64_t acs, const U* b, int64_t brs,
                    int64_t bcs, U* c, int64_t crs, U alpha, U beta, const U* bias, bool threads) {
+  constexpr int64_t kColumns = 1024;
+  const auto grain = [&](int64_t work) { return threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work))
+                                                        : kSerial; };
+  if (n == 1 && acs == 1) {
+    const U* x = side_by_side(b, brs, k, kScratchA);
+    return parallel_for(m, grain(k), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        const U sum = narrow_dot(a + i * ars, x, k);
+        finish_integers(&sum, c + i * crs, 1, alpha, beta, bias);
+      }
+    });
+  }
+  if (n == 1 && ars == 1 && crs == 1 && !bias)  // a column of a transposed matrix is a row
+    return gemm_integers(1, m, k, b, k, brs, a, acs, ars, c, m, alpha, beta, bias, threads);
   std::unique_ptr<U[]> packed;
   if (bcs != 1) {
     packed.reset(new U[product_area(k, n)]);
@@ -206,22 +228,17 @@ void gemm_integers(int64_t m, int64_t n, int64_t k, const U* a, int64_t ars, int
       for (int64_t j = 0; j < n; ++j) packed[p * n + j] = b[p * brs + j * bcs];
     b = packed.get(), brs = n;
   }
-  parallel_for(m, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(1, n * k)) : kSerial, [&](int64_t i,
-      int64_t end) {
-    std::unique_ptr<U[]> sums(new U[size_t(n)]);
-    for (; i < end; ++i) {
-      std::fill_n(sums.get(), n, U(0));
+  const int64_t width = m == 1 ? std::min<int64_t>(kColumns, std::max<int64_t>(64, n / 4)) : kColumns;
+  const int64_t blocks = (n + width - 1) / width;
+  parallel_for(m * blocks, grain(std::min(n, width) * k), [&](int64_t u, int64_t end) {
+    for (; u < end; ++u) {
+      const int64_t i = u / blocks, first = u % blocks * width, w = std::min(width, n - first);
+      U sums[kColumns] = {};
       for (int64_t p = 0; p < k; ++p) {
-        U x = a[i * ars + p * acs];
-        const U* row = b + p * brs;
-        for (int64_t j = 0; j < n; ++j) sums[j] = U(sums[j] + x * row[j]);
+        const U x = a[i * ars + p * acs], *row = b + p * brs + first;
+        for (int64_t j = 0; j < w; ++j) sums[j] = U(sums[j] + x * row[j]);
       }
-      U* to = c + i * crs;
-      for (int64_t j = 0; j < n; ++j) {
-        U v = U(alpha * sums[j]);
-        if (beta) v = U(v + beta * to[j]);
-        to[j] = bias ? U(v + bias[j]) : v;
-      }
+      finish_integers(sums, c + i * crs + first, w, alpha, beta, bias ? bias + first : nullptr);
     }
   });
 }

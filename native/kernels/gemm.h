@@ -144,6 +144,14 @@ const T* side_by_side(const T* x, int64_t step, int64_t n, ScratchSlot slot) {
   return copy;
 }
 
+// The dot product of integers, which wraps.
+template <class U>
+U narrow_dot(const U* a, const U* b, int64_t n) {
+  U sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum = U(sum + U(uint32_t(a[i]) * uint32_t(b[i])));  // int would overflow
+  return sum;
+}
+
 // How many numbers a matrix has; an error where no memory could hold them.
 inline size_t product_area(int64_t rows, int64_t cols) { return size_t(size_product("matmul", {rows, cols})); }
 

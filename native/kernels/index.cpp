@@ -120,28 +120,45 @@ void locate(const Call& c, const Tensor& self, Plan& p) {
   }
 }
 
-// row(self offset, other offset, n, self step, other step) for every run of elements, `other` being laid out
-// contiguously in the result's order. Where the runs are single elements, points(self offset, other offset, offsets, n)
-// takes n of them. Threads share the places; when `ordered` (of two writes to one place the later one counts) each one
-// walks all places of the rows or columns it owns instead, in order.
-// long because: one walk over places in three divisions of the work
+// The steps of a tensor of the result's shape, in elements: along the dimensions before the places, from one place to
+// the next, and along those after them.
+struct Steps {
+  std::vector<int64_t> before, after;
+  int64_t place = 0;
+  bool even = true;  // one step leads from each place to the next
+  Steps(const Plan& p, const Tensor& t) {
+    const int64_t* stride = t.strides;
+    before.assign(stride, stride + p.before.size());
+    stride += p.before.size();
+    int64_t n = 1;
+    for (size_t d = p.shape.size(); d-- > 0;) {
+      if (p.shape[d] == 1) continue;
+      if (n == 1) place = stride[d];
+      else even &= stride[d] == place * n;
+      n *= p.shape[d];
+    }
+    stride += p.shape.size();
+    after.assign(stride, stride + p.after.size());
+  }
+};
+// The dimensions of self before and after the indexed ones, beside those of `other`.
+Walk<2> walk_along(const std::vector<int>& dims, const Tensor& self, const std::vector<int64_t>& other) {
+  Walk<2> w;
+  for (size_t k = 0; k < dims.size(); ++k) w.add(self.sizes[dims[k]], {self.strides[dims[k]], other[k]});
+  w.done();
+  return w;
+}
+
+// row(self offset, other offset, n, self step, other step) for every run of elements; `other` has the result's shape.
+// points(self offset, other offset, offsets, n) takes n places of single elements, where runs are that or where places
+// lie nearer to each other than the elements of a run. Threads share the places; when `ordered` (of two writes to one
+// place the later one counts) each one walks all places of the rows or columns it owns instead, in order.
+// long because: one walk over places in four divisions of the work
 template <class F, class G>
-void each_run(const Plan& p, const Tensor& self, bool ordered, F row, G points) {
+void each_run(const Plan& p, const Tensor& self, const Steps& other, bool ordered, F row, G points) {
   int64_t inner = 1, n = int64_t(p.offsets.size());
   for (int d : p.after) inner *= self.sizes[d];
-  Walk<2> before, after;
-  std::vector<int64_t> steps(p.before.size());
-  int64_t step = inner * n;
-  for (size_t k = p.before.size(); k-- > 0;) steps[k] = step, step *= self.sizes[p.before[k]];
-  for (size_t k = 0; k < p.before.size(); ++k)
-    before.add(self.sizes[p.before[k]], {self.strides[p.before[k]], steps[k]});
-  before.done();
-  step = inner;
-  for (int d : p.after) {
-    step /= std::max<int64_t>(self.sizes[d], 1);
-    after.add(self.sizes[d], {self.strides[d], step});
-  }
-  after.done();
+  const Walk<2> before = walk_along(p.before, self, other.before), after = walk_along(p.after, self, other.after);
   if (before.rows == 0 || after.rows == 0 || n == 0) return;
   int64_t outer = before.length(), outer_self = before.stride[0][before.ndim - 1],
           outer_other = before.stride[1][before.ndim - 1];
@@ -158,13 +175,22 @@ void each_run(const Plan& p, const Tensor& self, bool ordered, F row, G points) 
     });
   };
   auto part = [&](int64_t a, int64_t b, int64_t first, int64_t last) {  // the places [first, last) of one row
-    if (inner == 1) return points(a, b + first, at + first, last - first);
+    if (inner == 1) return points(a, b + first * other.place, at + first, last - first);
     for (int64_t k = first; k < last; ++k)
       after.each_row(0, after.rows, [&](const int64_t* offset) {
-        row(a + at[k] + offset[0], b + k * inner + offset[1], run, run_self, run_other);
+        row(a + at[k] + offset[0], b + k * other.place + offset[1], run, run_self, run_other);
       });
   };
-  if (!ordered) {
+  const bool near = p.indices.size() == 1 && std::abs(self.strides[p.indices[0].dim]) < std::abs(run_self) &&
+                    std::abs(other.place) < std::abs(run_other);
+  if (near && after.rows == 1 && inner > 1) {
+    parallel_for(rows * run, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+      each_outer(begin / run, (end - 1) / run + 1, [&](int64_t r, int64_t a, int64_t b) {
+        for (int64_t j = std::max<int64_t>(begin - r * run, 0), stop = std::min(end - r * run, run); j < stop; ++j)
+          points(a + j * run_self, b + j * run_other, at, n);
+      });
+    });
+  } else if (!ordered) {
     parallel_for(rows * n, std::max<int64_t>(1, kGrain / inner), [&](int64_t begin, int64_t end) {
       each_outer(begin / n, (end - 1) / n + 1, [&](int64_t r, int64_t a, int64_t b) {
         part(a, b, std::max<int64_t>(begin - r * n, 0), std::min(end - r * n, n));
@@ -178,7 +204,7 @@ void each_run(const Plan& p, const Tensor& self, bool ordered, F row, G points) 
     parallel_for(run, std::max<int64_t>(16, kGrain / n), [&](int64_t begin, int64_t end) {
       each_outer(0, rows, [&](int64_t, int64_t a, int64_t b) {
         a += begin * run_self, b += begin * run_other;
-        for (int64_t k = 0; k < n; ++k) row(a + at[k], b + k * inner, end - begin, run_self, run_other);
+        for (int64_t k = 0; k < n; ++k) row(a + at[k], b + k * other.place, end - begin, run_self, run_other);
       });
     });
   } else {
@@ -186,7 +212,7 @@ void each_run(const Plan& p, const Tensor& self, bool ordered, F row, G points) 
       each_outer(0, rows, [&](int64_t, int64_t a, int64_t b) {
         for (int64_t k = 0; k < n; ++k)
           after.each_row(begin, end, [&](const int64_t* offset) {
-            row(a + at[k] + offset[0], b + k * inner + offset[1], run, run_self, run_other);
+            row(a + at[k] + offset[0], b + k * other.place + offset[1], run, run_self, run_other);
           });
       });
     });
@@ -210,12 +236,13 @@ void cpu_index(Call& c) {
     const T* from = self.ptr<T>();
     T* to = out.ptr<T>();
     LockRelease lock(out.numel);
-    each_run(p, self, false, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
+    const Steps steps(p, out);
+    each_run(p, self, steps, false, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
       if (sa == 1 && sb == 1) std::memcpy(to + b, from + a, n * sizeof(T));
       else
         for (int64_t k = 0; k < n; ++k) to[b + k * sb] = from[a + k * sa];
     }, [&](int64_t a, int64_t b, const int64_t* at, int64_t n) {
-      for (int64_t k = 0; k < n; ++k) to[b + k] = from[a + at[k]];
+      for (int64_t k = 0; k < n; ++k) to[b + k * steps.place] = from[a + at[k]];
     });
   });
 }
@@ -249,7 +276,14 @@ void infer_index_put(Call& c) {
   if (!fits)
     runtime_error(c.name(), ": values of shape ", shape_text(values.shape()), " do not broadcast to the indexed part, ",
                   shape_text(p.result));
-  output_self(c);
+  output_laid_as_self(c);
+}
+// A tensor that broadcasts to the result, in its shape.
+TensorRef expanded_view(const Tensor& t, const Plan& p) {
+  std::vector<int64_t> strides(p.result.size());
+  for (int64_t k = 0, n = int64_t(p.result.size()); k < std::min<int64_t>(t.ndim, n); ++k)
+    if (const int d = int(t.ndim - 1 - k); t.sizes[d] != 1) strides[size_t(n - 1 - k)] = t.strides[d];
+  return view_of(t, p.result, strides, t.data);
 }
 void put_number(Tensor& out, const Plan& p, const Tensor& given) {
   TensorRef value = empty({}, out.dtype), flat = alias(given);
@@ -258,7 +292,7 @@ void put_number(Tensor& out, const Plan& p, const Tensor& given) {
   visit_size(out.itemsize(), [&]<class T>() {
     T *to = out.ptr<T>(), x = *value->ptr<T>();
     LockRelease lock(count(p.result));
-    each_run(p, out, true, [&](int64_t a, int64_t, int64_t n, int64_t sa, int64_t) {
+    each_run(p, out, Steps(p, *expanded_view(given, p)), true, [&](int64_t a, int64_t, int64_t n, int64_t sa, int64_t) {
       if (sa == 1) std::fill_n(to + a, n, x);
       else
         for (int64_t k = 0; k < n; ++k) to[a + k * sa] = x;
@@ -279,10 +313,11 @@ void add_bytes(Tensor& out, const Plan& p, const Tensor& values) {
   };
   char *data = out.data, *from = values.data;
   LockRelease lock(count(p.result));
-  each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
+  const Steps steps(p, values);
+  each_run(p, out, steps, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
     for (int64_t k = 0; k < n; ++k) add(data + a + k * sa, from + b + k * sb);
   }, [&](int64_t a, int64_t b, const int64_t* at, int64_t n) {
-    for (int64_t k = 0; k < n; ++k) add(data + a + at[k], from + b + k);
+    for (int64_t k = 0; k < n; ++k) add(data + a + at[k], from + b + k * steps.place);
   });
 }
 void add_values(Tensor& out, const Plan& p, const Tensor& values) {
@@ -291,10 +326,12 @@ void add_values(Tensor& out, const Plan& p, const Tensor& values) {
   const int64_t item = out.itemsize();
   char *data = out.data, *from = values.data;
   LockRelease lock(count(p.result));
-  each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
+  const Steps steps(p, values);
+  each_run(p, out, steps, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
     add_run(dtype, data + a * item, sa, from + b * item, sb, n);
   }, [&](int64_t a, int64_t b, const int64_t* at, int64_t n) {
-    for (int64_t k = 0; k < n; ++k) add_run(dtype, data + (a + at[k]) * item, 1, from + (b + k) * item, 1, 1);
+    for (int64_t k = 0; k < n; ++k)
+      add_run(dtype, data + (a + at[k]) * item, 1, from + (b + k * steps.place) * item, 1, 1);
   });
 }
 void put_values(Tensor& out, const Plan& p, const Tensor& values) {
@@ -302,13 +339,14 @@ void put_values(Tensor& out, const Plan& p, const Tensor& values) {
     T* to = out.ptr<T>();
     const T* from = values.ptr<T>();
     LockRelease lock(count(p.result));
+    const Steps steps(p, values);
     // ordered: of two writes to one place the last one wins, as users expect
-    each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
+    each_run(p, out, steps, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
       if (sa == 1 && sb == 1) std::memcpy(to + a, from + b, n * sizeof(T));
       else
         for (int64_t k = 0; k < n; ++k) to[a + k * sa] = from[b + k * sb];
     }, [&](int64_t a, int64_t b, const int64_t* at, int64_t n) {
-      for (int64_t k = 0; k < n; ++k) to[a + at[k]] = from[b + k];
+      for (int64_t k = 0; k < n; ++k) to[a + at[k]] = from[b + k * steps.place];
     });
   });
 }
@@ -320,12 +358,10 @@ void cpu_index_put(Call& c) {
   const Tensor& given = c.tensor(2);
   if (count(p.result) == 0) return;
   if (given.numel == 1 && !c.boolean(3)) return put_number(out, p, given);  // nothing to lay out
-  TensorRef values;
-  if (given.storage != out.storage) {
-    values = expanded(given, p.result, out.dtype);
-  } else {  // written while it is read
+  TensorRef converted = to_dtype(given, out.dtype), values = expanded_view(*converted, p);
+  if (given.storage == out.storage || !Steps(p, *values).even) {  // written while it is read; places of several steps
     values = empty(p.result, out.dtype);
-    copy_into(*values, given);
+    copy_into(*values, *converted);
   }
   if (c.boolean(3)) add_values(out, p, *values);
   else put_values(out, p, *values);

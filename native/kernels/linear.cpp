@@ -298,9 +298,9 @@ void dot_parts(const Tensor& a, const Tensor& b, Tensor& out, Sum sum) {
 }
 template <class U>
 U integer_dot(const U* a, const U* b, int64_t n) {
+  if constexpr (sizeof(U) < 8) return narrow_dot(a, b, n);
   U sum = 0;
-  if constexpr (sizeof(U) == 8) gemm_kernels<U>().dots(1, n, a, n, 1, b, n, &sum, 1, 1, 1, 0, nullptr);
-  else for (int64_t i = 0; i < n; ++i) sum = U(sum + U(uint32_t(a[i]) * uint32_t(b[i])));  // int would overflow
+  gemm_kernels<U>().dots(1, n, a, n, 1, b, n, &sum, 1, 1, 1, 0, nullptr);
   return sum;
 }
 // Conjugates are read by their flag.

@@ -60,6 +60,13 @@ inline Tensor& output_self(Call& c) {
   if (c.inplace && c.given == &c.tensor(0)) return write_self(c);
   return c.output_like(c.tensor(0));
 }
+// The same, where the kernel takes a result of any strides: those of self, without gaps.
+inline Tensor& output_laid_as_self(Call& c) {
+  const Tensor& self = c.tensor(0);
+  if (self.contiguous() || self.device.type == DeviceType::CUDA || (c.inplace && c.given == &self))
+    return output_self(c);
+  return c.output(self.shape(), self.dtype, self.device, like_strides(self));
+}
 // … and its kernel begins with this: the result starts as a copy of self.
 void begin_with_self(Call& c);
 void check_writable(const Call& c, const Tensor& t);  // throws when two indices name one address

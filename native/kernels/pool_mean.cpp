@@ -1,7 +1,7 @@
 // Mean pooling, plain and adaptive, and its gradient.
 #include "../core/channels_last.h"
+#include "folds.h"
 #include "pool.h"
-#include "rows.h"
 #include "widened.h"
 
 namespace flambeau::pool {
@@ -64,38 +64,14 @@ bool covers(const Axis& a) {
   const Window w = a.out == 1 ? a.window(0) : Window{0, 0, -1};
   return w.begin == 0 && w.end == a.in && w.extent == a.in;
 }
-// The means of a few large planes: in parts, by size alone, which threads share.
-template <class T>
-void mean_few(const Shape& s, const T* x, T* y, double divisor) {
-  constexpr int64_t kPart = 1 << 15;
-  const int64_t parts = (s.in() + kPart - 1) / kPart;
-  std::vector<double> sums(size_t(s.planes * parts));
-  parallel_for(s.planes * parts, 2, [&](int64_t k, int64_t end) {
-    for (; k < end; ++k) {
-      const int64_t first = k % parts * kPart;
-      sums[size_t(k)] = row_sum(x + k / parts * s.in() + first, std::min(kPart, s.in() - first));
-    }
-  });
-  for (int64_t p = 0; p < s.planes; ++p) {
-    double sum = 0;
-    for (int64_t k = 0; k < parts; ++k) sum += sums[size_t(p * parts + k)];
-    y[p] = T(sum / (divisor ? divisor : double(s.in())));
-  }
-}
 template <class T>
 void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
-  const bool whole = covers(D) && covers(H) && covers(W);
-  if (whole && s.planes < 8 && s.in() >= 1 << 16) return mean_few(s, x, y, divisor);
   parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
     Poll poll;
     for (; p < end; ++p) {
       const T* plane = x + p * s.in();
       T* to = y + p * s.out();
-      if (whole) {  // one mean per plane
-        *to = T(row_sum(plane, s.in()) / (divisor ? divisor : double(s.in())));
-        continue;
-      }
       for (int64_t di = 0; di < D.out; ++di)
         for (int64_t hi = 0; hi < H.out; ++hi, to += W.out) {
           row_done(poll);
@@ -211,6 +187,14 @@ void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
   });
 }
 
+// One mean for each plane, of any strides.
+void mean_whole(const Shape& s, const Tensor& x, Tensor& out, double divisor) {
+  uint64_t mask = 0;
+  for (int64_t n = 1, d = x.ndim; n < s.in(); n *= x.sizes[d]) mask |= uint64_t(1) << --d;
+  const int64_t count = divisor ? int64_t(divisor) : s.in();
+  if (x.dtype == DType::Float64) fold<Add<double, double, Same>>(x, out, mask, Finish::Divide, count);
+  else fold<Add<float, double, Same>>(x, out, mask, Finish::Divide, count);
+}
 template <bool Backward, class T>
 void mean(const Shape& s, const Tensor& from, Tensor& to, double divisor) {
   if constexpr (Backward) mean_backward_planes<T>(s, from.ptr<T>(), to.ptr<T>(), divisor);
@@ -221,7 +205,10 @@ template <bool Backward>
 void run_mean(Shape& s, const Tensor& given, Tensor& out, double divisor) {
   if (out.numel == 0) return;
   if (given.numel == 0) return fill(out, 0);
-  if (!Backward && !s.channels) s.axis[2].make_taps();
+  if (!Backward && !s.channels) {
+    if (std::ranges::all_of(s.axis, covers)) return mean_whole(s, given, out, divisor);
+    s.axis[2].make_taps();
+  }
   WideResult to(out, s.channels > 0);
   TensorRef from = to.operand(given);
   {

@@ -369,7 +369,7 @@ void infer_index_fill(Call& c) {
     runtime_error(c.name(), ": the value must be a number or a tensor without dimensions, got ", int(c.tensor(3).ndim),
                   " dimensions");
   if (c.inplace) check_writable(c, t);
-  output_self(c);
+  output_laid_as_self(c);
 }
 void cpu_index_fill(Call& c) {
   Tensor& out = c.out();

@@ -1,5 +1,7 @@
 """x[...] and x[...] = y against NumPy, their gradients, and what goes wrong with bad indices."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -187,6 +189,17 @@ def test_embedding_options():
     np.testing.assert_allclose(short.norm(dim=1).tolist(), [1, 1, 50], rtol=1e-5)
 
 
+def turned(t):
+    """Same values, the dimensions in memory the other way round."""
+    return t.permute(*reversed(range(t.ndim))).contiguous().permute(*reversed(range(t.ndim)))
+
+
+def test_copies_that_are_written_into_are_laid_out_as_the_tensor():
+    x, at = flambeau.rand(4, 6).t(), flambeau.tensor([1, 2])
+    assert x.index_put((at,), x[at]).stride() == x.index_fill(0, at, 1).stride() == (1, 6)
+    assert x.index_add(0, at, x[at]).stride() == (4, 1)
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int8", "complex128"])
 def test_large_index_along_each_dimension(dim, dtype):
@@ -199,10 +212,10 @@ def test_large_index_along_each_dimension(dim, dtype):
     key[dim], key_t[dim] = at, tensor(at)
     np.testing.assert_array_equal(tensor(x)[tuple(key_t)].numpy(), x[tuple(key)])
     values = rng.randint(-9, 9, x[tuple(key)].shape).astype(dtype)
-    for value in (values, 3):
-        want, have = x.copy(), tensor(x.copy())
+    for value, laid in itertools.product((values, values[:1], 3), (lambda t: t, turned)):
+        want, have = x.copy(), laid(tensor(x.copy()))
         want[tuple(key)] = value
-        have[tuple(key_t)] = tensor(value) if value is values else value
+        have[tuple(key_t)] = value if isinstance(value, int) else laid(tensor(value))
         np.testing.assert_array_equal(have.numpy(), want)
     numbers = rng.randint(0, shape[dim], values.shape)
     places = list(np.indices(values.shape))

@@ -46,12 +46,17 @@ def test_products_of_every_layout(dtype, size):
             close(a @ b, array(a) @ array(b), TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
-def test_integer_products_wrap(dtype):
-    a, b = made(20, 30, dtype=dtype), made(30, 10, dtype=dtype)
-    with np.errstate(over="ignore"):
-        expected = array(a).astype(dtype) @ array(b).astype(dtype)
-    assert (array(a @ b) == expected).all()
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("m, k, n", [(20, 30, 10), (3, 1100, 2100)])
+def test_integer_products_wrap(dtype, m, k, n):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 256, size).astype(dtype) for size in ((m, k), (k, n)))
+    for x, y in ((a, b), (a.T.copy().T, b.T.copy().T), (np.hstack([a, a])[:, 5:5 + k], np.hstack([b, b])[:, 5:5 + n])):
+        expected = x @ y
+        left, right = flambeau.from_numpy(x), flambeau.from_numpy(y)
+        assert (array(left @ right) == expected).all()
+        for found, column in zip((left.mv(right[:, 0]), right.t().mv(left[0])), (expected[:, 0], expected[0])):
+            assert (array(found) == column).all()
 
 
 def test_strided_and_expanded_operands():
