@@ -1,5 +1,6 @@
 """A processor without AVX2 is refused in words, by the loader's check of what the library is marked to need."""
 
+import os
 import platform
 import re
 import shutil
@@ -74,6 +75,26 @@ def test_library_is_marked():
 
 def test_capability_is_known():
     assert flambeau.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+
+
+def capability(asked):
+    """What the library takes under this variable, and what it says on standard error."""
+    program = "import flambeau; print(flambeau.backends.cpu.get_cpu_capability())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
+                          env=os.environ | {"ATEN_CPU_CAPABILITY": asked})
+    return done.stdout.strip(), done.stderr
+
+
+@x86
+def test_the_environment_keeps_to_avx2():
+    assert capability("avx2") == capability("default") == ("AVX2", "")
+
+
+@pytest.mark.skipif(flambeau.backends.cpu.get_cpu_capability() != "AVX512", reason="the processor decides")
+def test_the_environment_asks_for_what_there_is():
+    assert capability("avx512") == ("AVX512", "")
+    found, message = capability("avx9")
+    assert found == "AVX512" and 'ATEN_CPU_CAPABILITY is "avx9"' in message
 
 
 @x86

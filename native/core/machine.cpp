@@ -1,5 +1,9 @@
 #include "machine.h"
 
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -14,9 +18,25 @@
 namespace flambeau {
 
 #if defined(__x86_64__)
+namespace {
+
+// Whether ATEN_CPU_CAPABILITY keeps the process to what every processor here has; the variable is PyTorch's.
+bool kept_to_baseline() {
+  const char* given = std::getenv("ATEN_CPU_CAPABILITY");
+  const std::string_view asked = given ? given : "avx512";
+  if (asked == "default" || asked == "avx2") return true;
+  if (asked != "avx512")
+    std::fprintf(stderr, "flambeau: ATEN_CPU_CAPABILITY is \"%s\", which is none of default, avx2 and avx512; the best "
+                         "instructions of this processor are used\n", given);
+  return false;
+}
+
+}  // namespace
+
 int cpu_level() {
   static const int level = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+                                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                                   !kept_to_baseline()
                                ? kAvx512
                                : kBaseline;
   return level;
