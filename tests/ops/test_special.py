@@ -176,7 +176,7 @@ def test_special_powers_of_doubles():
 #: float32 functions, their inputs' range (log: of their sizes), and how many units of the last place they may be off
 FLOATS = [("atan", 1e-45, 3e38, 1), ("asin", 1e-45, 1, 1), ("acos", 1e-45, 1, 1), ("tan", 1e-45, 3e4, 1),
           ("log10", 1e-45, 3e38, 1), ("erfc", 1e-45, 10, 1), ("erfinv", 1e-45, 1, 1),
-          ("erf", 1e-45, 3e38, 1)]
+          ("erf", 1e-45, 3e38, 1.1)]  # by AVX-512's table 1, by AVX2 1.05
 
 
 @pytest.mark.parametrize("name, least, most, ulps", FLOATS)
