@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,7 @@ def test_other_failures_stay():
 
 PROGRAM = f"""
 import sys
+from pathlib import Path
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         if name == "flambeau._C":
@@ -123,3 +125,14 @@ def test_a_processor_without_wider_instructions():
     done = subprocess.run(["valgrind", "--tool=none", "-q", sys.executable, "-c", program], capture_output=True,
                           text=True, check=False)
     assert done.stdout == "AVX2 True\n", done.stderr
+
+
+@x86
+@pytest.mark.exhaustive
+@pytest.mark.skipif(flambeau.backends.cpu.get_cpu_capability() != "AVX512", reason="the other tests say it")
+def test_operators_with_avx2():
+    folder = Path(__file__).parent
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", folder / "ops", folder / "nn"], capture_output=True,
+                          text=True, check=False,
+                          env=os.environ | {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"})
+    assert done.returncode == 0, done.stdout[-4000:]
