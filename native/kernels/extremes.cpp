@@ -25,6 +25,8 @@ void visit_ordered(const Call& c, DType t, F&& f) {
     case DType::BFloat16:
     case DType::Float32: return f.template operator()<float>();
     case DType::Float64: return f.template operator()<double>();
+    case DType::Int8: return f.template operator()<int8_t>();
+    case DType::Int16: return f.template operator()<int16_t>();
     case DType::Int32: return f.template operator()<int32_t>();
     case DType::UInt64: return f.template operator()<uint64_t>();
     default:

@@ -173,13 +173,14 @@ struct Fold {
         if constexpr (std::is_floating_point_v<T>) nan |= ((u != u) | (v != v)) | ((w != w) | (x != x));
       }
       a = F::plain(F::plain(a, b), F::plain(c, d));
-      T best = a[0];
+      alignas(32) T lane[L];
+      store_vector(lane, a);
+      for (int s = L / 2; s; s /= 2)
+        for (int k = 0; k < s; ++k) lane[k] = F::plain(lane[k], lane[k + s]);
       bool any = false;
-      for (int k = 0; k < L; ++k) {
-        best = F::plain(best, T(a[k]));
-        any |= nan[k] != 0;
-      }
-      acc = F::join(acc, any ? std::numeric_limits<T>::quiet_NaN() : best);
+      if constexpr (std::is_floating_point_v<T>)
+        for (int k = 0; k < L; ++k) any |= nan[k] != 0;
+      acc = F::join(acc, any ? std::numeric_limits<T>::quiet_NaN() : lane[0]);
     }
     return i;
   }

@@ -232,11 +232,12 @@ void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& sour
       constexpr bool half = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
       if constexpr (!half && !std::is_same_v<T, bool>) rows.template operator()<T>(kPlus);
     });
-  auto by = [&]<class T>() { return with_combine(how, [&](auto one) { rows.template operator()<T>(one); }); };
-  if (out.dtype == DType::Float32 && by.template operator()<float>()) return;
-  if (out.dtype == DType::Float64 && by.template operator()<double>()) return;
-  if (out.dtype == DType::Int64 && by.template operator()<int64_t>()) return;
-  if (out.dtype == DType::Int32 && by.template operator()<int32_t>()) return;
+  if (how != Combine::Replace && visit_dtype(out.dtype, [&]<class T>() {
+        if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
+          return with_combine(how, [&](auto one) { rows.template operator()<T>(one); });
+        else return false;
+      }))
+    return;
   visit_size(out.itemsize(), [&]<class T>() {
     if (how == Combine::Replace) return rows.template operator()<T>([](T& place, T value) { place = value; });
     rows.template operator()<T>([f = combine_function(how, out.dtype)](T& place, const T& value) {

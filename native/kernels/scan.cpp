@@ -26,13 +26,32 @@ struct RunningSum {
     for (int k = 1; k < 8; ++k) lanes[0] += lanes[k];
     return Acc(lanes[0]);
   }
-  static Acc total(const T* x, int64_t n) requires(std::is_same_v<T, complex64>) {
+};
+// Both parts in one register.
+struct Parts {
+  typedef double Both __attribute__((vector_size(16)));
+  Both both{};
+  Parts() = default;
+  explicit Parts(Both b) : both(b) {}
+};
+template <>
+struct RunningSum<complex64> {
+  using T = complex64;
+  using Acc = Parts;
+  typedef float Single __attribute__((vector_size(8)));
+  static Acc start() { return Acc(); }
+  static Acc join(Acc a, Acc b) { return Acc(a.both + b.both); }
+  static T step(Acc& acc, T x) {
+    acc.both += __builtin_convertvector(bit_copy<Single>(x), Parts::Both);
+    return bit_copy<T>(__builtin_convertvector(acc.both, Single));
+  }
+  static Acc total(const T* x, int64_t n) {
     const float* parts = reinterpret_cast<const float*>(x);
     double lanes[8] = {};  // real and imaginary parts in turn
     for (int64_t i = 0; i < 2 * n; i += 8)
       for (int k = 0; k < 8; ++k) lanes[k] += parts[i + k];
     for (int k = 2; k < 8; ++k) lanes[k % 2] += lanes[k];
-    return {lanes[0], lanes[1]};
+    return Acc(Parts::Both{lanes[0], lanes[1]});
   }
 };
 template <class T_>
@@ -117,25 +136,35 @@ void scan_matrix(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const 
 constexpr int64_t kLong = 1 << 15;  // rows from this length on are scanned in parts,
 constexpr int64_t kPart = 4096;     // of this length
 
-// A long row becomes parts that threads share: the sums of the parts first, then each part from the sum of those before
-// it on. The parts depend on sizes alone.
+// A long row becomes parts that threads share: the sums of some parts first, which then are still in a cache, and each
+// part from the sum of those before it on. The parts depend on sizes alone.
 template <class Op>
 void scan_parts(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const Places& row, int64_t n) {
-  const int64_t parts = n / kPart, item = x.itemsize();
+  constexpr int64_t kTogether = 32;
+  const int64_t all = n / kPart, item = x.itemsize();
   const Places at{row.from, row.to, kPart, kPart};
-  std::vector<typename Op::Acc> sums(size_t(parts) + 1, Op::start());  // before each part
-  parallel_for(parts, kGrain / kPart, [&](int64_t part, int64_t end) {
-    typename Op::T block[kPart];
-    for (; part < end; ++part) {
-      load(block, x.data + at.after(part).from * item, item, kPart);
-      sums[size_t(part) + 1] = Op::total(block, kPart);
-    }
-  });
-  for (size_t part = 1; part < sums.size(); ++part) sums[part] = Op::join(sums[part - 1], sums[part]);
-  parallel_for(parts, kGrain / kPart, [&](int64_t part, int64_t end) {
-    scan_matrix<Op>(x, y, load, at.after(part), end - part, kPart, sums.data() + part);
-  });
-  scan_rows<Op, 1>(x, y, load, at.after(parts), n - parts * kPart, &sums.back());
+  const bool direct = reads_directly<typename Op::T>(x.dtype);
+  typename Op::Acc sums[kTogether + 1] = {Op::start()};  // before each part
+  for (int64_t first = 0, parts; first < all; first += parts) {
+    parts = std::min(kTogether, all - first);
+    parallel_for(parts, kGrain / kPart, [&](int64_t part, int64_t end) {
+      using T = typename Op::T;
+      T block[kPart];
+      for (; part < end; ++part) {
+        const char* from = x.data + at.after(first + part).from * item;
+        if (!direct) load(block, from, item, kPart);
+        sums[part + 1] = Op::total(direct ? reinterpret_cast<const T*>(from) : block, kPart);
+      }
+    });
+    for (int64_t part = 1; part <= parts; ++part) sums[part] = Op::join(sums[part - 1], sums[part]);
+    parallel_for(parts, kGrain / kPart, [&](int64_t part, int64_t end) {
+      typename Op::Acc acc[kTogether];
+      std::copy(sums + part, sums + end, acc);
+      scan_matrix<Op>(x, y, load, at.after(first + part), end - part, kPart, acc);
+    });
+    sums[0] = sums[parts];
+  }
+  scan_rows<Op, 1>(x, y, load, at.after(all), n - all * kPart, sums);
 }
 
 // Rows whose elements lie apart, many side by side.
@@ -257,65 +286,59 @@ void infer_cummax(Call& c) {
   c.dim(1, x.ndim);
   if (is_complex(x.dtype))
     not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_float8(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype));
   c.output_like(x);
   c.output(x.shape(), DType::Int64, x.device);
 }
-// `store(place, value)` writes a running extreme.
-template <class T, bool largest, class Store>
-void scan_extreme_to(const Rows& rows, Store store, int64_t* indices, const Fibres& f) {
-  const Tensor& x = *rows.x;
-  LoadFn<T> load = loader_of<T>(x.dtype);
-  const int64_t item = x.itemsize();
-  parallel_for(f.outer * f.inner, std::max<int64_t>(1, kGrain / 8 / f.n), [&](int64_t begin, int64_t end) {
-    T block[kBlock];
-    for (int64_t u = begin; u < end; ++u) {
-      const int64_t first = u / f.inner * f.n * f.inner + u % f.inner, from = f.inner == 1 ? u * rows.pitch : first;
-      T best{};
-      int64_t at = 0;
-      for (int64_t start = 0; start < f.n; start += kBlock) {
-        interruption_point();
-        const int64_t n = std::min(kBlock, f.n - start);
-        load(block, x.data + (from + start * f.inner) * item, f.inner * item, n);
-        if (start == 0) best = block[0];
-        for (int64_t i = 0; i < n; ++i) {
-          const T v = block[i];
-          const bool moves = (v != v) | ((best == best) & (largest ? v >= best : v <= best));
-          best = moves ? v : best;
-          at = moves ? start + i : at;
-          store(first + (start + i) * f.inner, best);
-          indices[first + (start + i) * f.inner] = at;
-        }
-      }
-    }
-  });
+// A number as it is compared.
+template <class T>
+auto compared(T v) {
+  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) return float(v);
+  else return v;
 }
-// Rows side by side in memory: an extreme stands until the next one is found, and is written as a run.
+// Rows that are runs of memory: an extreme stands until the next one is found, and is written as a run.
 template <class T, bool largest>
 void scan_extreme_rows(const Rows& rows, T* values, int64_t* indices, const Fibres& f) {
   parallel_for(f.outer, std::max<int64_t>(1, kGrain / 8 / f.n), [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end; ++u) {
       const T* row = rows.x->ptr<T>() + u * rows.pitch;
       for (int64_t at = 0, next; at < f.n; at = next) {
-        const T best = row[at];
+        const auto best = compared(row[at]);
         next = at + 1;
         if (best != best) {  // only another NaN takes its place
-          while (next < f.n && row[next] == row[next]) ++next;
+          while (next < f.n && compared(row[next]) == compared(row[next])) ++next;
         } else {
-          while (next < f.n && (largest ? row[next] < best : row[next] > best)) ++next;  // false for NaN
+          while (next < f.n && (largest ? compared(row[next]) < best : compared(row[next]) > best)) ++next;
         }
-        std::fill(values + u * f.n + at, values + u * f.n + next, best);
+        std::fill(values + u * f.n + at, values + u * f.n + next, row[at]);
         std::fill(indices + u * f.n + at, indices + u * f.n + next, at);
       }
     }
   });
 }
 template <class T, bool largest>
-void scan_extreme(const Rows& rows, Tensor& values, int64_t* indices, const Fibres& f) {
-  T* to = values.ptr<T>();
-  if (f.inner == 1 && reads_directly<T>(values.dtype)) return scan_extreme_rows<T, largest>(rows, to, indices, f);
-  if (reads_directly<T>(values.dtype))
-    return scan_extreme_to<T, largest>(rows, [to](int64_t i, T v) { to[i] = v; }, indices, f);
-  scan_extreme_to<T, largest>(rows, [&](int64_t i, T v) { put<T>(values.data, values.dtype, i, v); }, indices, f);
+void scan_extreme_columns(const T* x, T* values, int64_t* indices, const Fibres& f) {
+  const int64_t tiles = (f.inner + kWidth - 1) / kWidth, width = std::min(kWidth, f.inner);
+  parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 8 / (f.n * width)), [&](int64_t u, int64_t end) {
+    for (; u < end; ++u) {
+      const int64_t column = u % tiles * kWidth, w = std::min(kWidth, f.inner - column);
+      int64_t first = u / tiles * f.n * f.inner + column;
+      T best[kWidth];
+      int64_t at[kWidth] = {};
+      std::copy(x + first, x + first + w, best);
+      for (int64_t k = 0; k < f.n; ++k, first += f.inner) {
+        interruption_point();
+        for (int64_t j = 0; j < w; ++j) {
+          const auto v = compared(x[first + j]), b = compared(best[j]);
+          const bool moves = (v != v) | ((b == b) & (largest ? v >= b : v <= b));
+          best[j] = moves ? x[first + j] : best[j];
+          at[j] = moves ? k : at[j];
+        }
+        std::copy(best, best + w, values + first);
+        std::copy(at, at + w, indices + first);
+      }
+    }
+  });
 }
 template <bool largest>
 void cpu_cummax(Call& c) {
@@ -327,17 +350,11 @@ void cpu_cummax(Call& c) {
   Tensor& values = c.out(0);
   LockRelease lock(given.numel * 2);
   int64_t* at = c.out(1).ptr<int64_t>();
-  switch (given.dtype) {
-    case DType::Float16:
-    case DType::BFloat16:
-    case DType::Float32: return scan_extreme<float, largest>(rows, values, at, f);
-    case DType::Float64: return scan_extreme<double, largest>(rows, values, at, f);
-    case DType::UInt64: return scan_extreme<uint64_t, largest>(rows, values, at, f);
-    default:
-      if (category(given.dtype) > Category::Integer)
-        not_implemented(c.name(), ": not implemented for ", dtype_name(given.dtype));
-      scan_extreme<int64_t, largest>(rows, values, at, f);
-  }
+  visit_dtype(given.dtype, [&]<class T>() {
+    if constexpr (std::is_same_v<T, complex64> || std::is_same_v<T, complex128>) return;
+    else if (f.inner == 1) scan_extreme_rows<T, largest>(rows, values.ptr<T>(), at, f);
+    else scan_extreme_columns<T, largest>(rows.x->ptr<T>(), values.ptr<T>(), at, f);
+  });
 }
 
 const Primitives rows{

@@ -165,6 +165,12 @@ inline LoadFn<uint8_t> truth_loader(DType dtype) {
   }
 }
 
+template <class T>
+inline constexpr bool kNarrowSigned = std::is_same_v<T, int8_t> || std::is_same_v<T, int16_t> ||
+                                      std::is_same_v<T, int32_t>;
+template <class T>
+inline constexpr DType kDTypeOfSigned = sizeof(T) == 1 ? DType::Int8 : sizeof(T) == 2 ? DType::Int16 : DType::Int32;
+
 // The loader of `dtype` into T, or null where the pair is not offered (callers convert the tensor first). Bytes are
 // truth values.
 template <class T>
@@ -177,8 +183,8 @@ LoadFn<T> loader_of(DType dtype) {
     if (dtype == DType::BFloat16) return load_row<float, bfloat16>;
   } else if constexpr (std::is_same_v<T, uint16_t>) {  // halves as they lie
     if (is_half(dtype)) return load_row<uint16_t, uint16_t>;
-  } else if constexpr (std::is_same_v<T, int32_t>) {
-    if (dtype == DType::Int32) return load_row<int32_t, int32_t>;
+  } else if constexpr (kNarrowSigned<T>) {
+    if (dtype == kDTypeOfSigned<T>) return load_row<T, T>;
   } else if constexpr (std::is_same_v<T, double>) {
     if (dtype == DType::Float64) return load_row<double, double>;
   } else if constexpr (std::is_same_v<T, uint64_t>) {
@@ -198,7 +204,7 @@ bool reads_directly(DType dtype) {
   if constexpr (std::is_same_v<T, uint16_t>) return is_half(dtype);
   if constexpr (std::is_same_v<T, double>) return dtype == DType::Float64;
   if constexpr (std::is_same_v<T, int64_t>) return dtype == DType::Int64 || dtype == DType::UInt64;
-  if constexpr (std::is_same_v<T, int32_t>) return dtype == DType::Int32;
+  if constexpr (kNarrowSigned<T>) return dtype == kDTypeOfSigned<T>;
   if constexpr (std::is_same_v<T, uint64_t>) return dtype == DType::UInt64;
   if constexpr (std::is_same_v<T, uint8_t>)
     return dtype == DType::Bool || dtype == DType::UInt8 || dtype == DType::Int8;

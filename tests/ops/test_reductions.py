@@ -301,3 +301,19 @@ def test_extremes_of_columns_keep_nan(width):
         x[row, width // 2] = flambeau.nan
         for found, expected in ((x.amax(0), np.amax(x.numpy(), 0)), (x.amin(0), np.amin(x.numpy(), 0))):
             assert np.array_equal(found.numpy(), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "float16", "bfloat16", "float32"])
+def test_extremes_of_narrow_numbers_are_those_of_wide_ones(dtype):
+    narrow = flambeau.randint(-100, 100, (70, 600)).to(getattr(flambeau, dtype))
+    if narrow.is_floating_point():
+        narrow[3, 500] = NAN
+    wide = narrow.double()
+    index = flambeau.randint(0, 600, (70, 600))
+    calls = [lambda x: (x.aminmax().min, x.amax(), x.scatter_reduce(1, index, x, "amax"))]
+    for dim in (0, 1):
+        calls += [lambda x, dim=dim: (x.amax(dim), x.amin(dim), x.argmax(dim), x.argmin(dim)),
+                  lambda x, dim=dim: x.max(dim), lambda x, dim=dim: x.cummax(dim), lambda x, dim=dim: x.cummin(dim)]
+    for call in calls:
+        for found, expected in zip(call(narrow), call(wide), strict=True):
+            assert flambeau.equal(found.double().nan_to_num(1e5), expected.double().nan_to_num(1e5))
