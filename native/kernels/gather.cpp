@@ -227,17 +227,13 @@ void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& sour
       });
     });
   };
-  if (how == Combine::Add && out.dtype != DType::Bool)
-    return visit_dtype(out.dtype, [&]<class T>() {
-      constexpr bool half = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
-      if constexpr (!half && !std::is_same_v<T, bool>) rows.template operator()<T>(kPlus);
-    });
-  if (how != Combine::Replace && visit_dtype(out.dtype, [&]<class T>() {
-        if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
-          return with_combine(how, [&](auto one) { rows.template operator()<T>(one); });
-        else return false;
-      }))
-    return;
+  const auto by_processor = [&]<class T>() {
+    constexpr bool complex = std::is_same_v<T, complex64> || std::is_same_v<T, complex128>;
+    if constexpr (complex) return how == Combine::Add && (rows.template operator()<T>(kPlus), true);
+    else if constexpr (!std::is_arithmetic_v<T> || std::is_same_v<T, bool>) return false;
+    else return with_combine(how, [&](auto one) { rows.template operator()<T>(one); });
+  };
+  if (how != Combine::Replace && visit_dtype(out.dtype, by_processor)) return;
   visit_size(out.itemsize(), [&]<class T>() {
     if (how == Combine::Replace) return rows.template operator()<T>([](T& place, T value) { place = value; });
     rows.template operator()<T>([f = combine_function(how, out.dtype)](T& place, const T& value) {
