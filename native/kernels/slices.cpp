@@ -261,9 +261,14 @@ bool each_column(const Call& c, Tensor& out, const Tensor& index, const Tensor& 
 
 void add_slices(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d) {
   const DType dtype = out.dtype;
-  auto add = [](auto& to, auto v) { to += v; };
-  if (dtype == DType::Float32 && each_column<float>(c, out, index, source, d, add)) return;
-  if (dtype == DType::Float64 && each_column<double>(c, out, index, source, d, add)) return;
+  const bool done = visit_dtype(dtype, [&]<class T>() {
+    auto add = [](auto& to, auto v) { to += v; };
+    constexpr bool half = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+    if constexpr (half || std::is_same_v<T, bool>) return false;
+    else if constexpr (!std::is_integral_v<T>) return each_column<T>(c, out, index, source, d, add);
+    else return each_column<std::make_unsigned_t<T>>(c, out, index, source, d, add);
+  });
+  if (done) return;
   each_slice(c, out, index, source, d,
              [dtype](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) { add_run(dtype, a, sa, b, sb, n); });
 }
