@@ -302,6 +302,7 @@ def kron(self, other):
     >>> flambeau.kron(flambeau.tensor([1, 2]), flambeau.tensor([1, 1]))
     tensor([1, 1, 2, 2])
     """
+    self, other = self.contiguous(), other.contiguous()  # each is read again for every element of the other
     if self.ndim == other.ndim == 1:
         return (self.unsqueeze(1) * other).flatten()
     rows, columns = self.shape, other.shape
