@@ -17,6 +17,7 @@ inline constexpr int64_t kBlock = 1024;   // elements that are gathered for one 
 inline constexpr int64_t kRun = 4096;     // elements per Op::block where they lie side by side
 inline constexpr int64_t kRows = 32;      // rows per Op::columns
 inline constexpr int64_t kColumns = 1024; // columns per tile, at most
+inline constexpr int64_t kFewColumns = 8; // fewer side by side, or than twice so many that cost more, are gathered
 inline constexpr int64_t kCopied = 256;   // columns per tile of rows that are converted first: they stay near
 inline constexpr int64_t kGrain = 32768;  // elements that are worth a thread
 
@@ -265,6 +266,11 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   });
 }
 
+// A tall array of few columns, without gaps: several rows side by side fill the vectors.
+inline bool folds_rows(const Plan& p) {
+  const Axis& last = p.keep[p.nkeep - 1];
+  return p.nred == 1 && p.nkeep == 1 && last.size <= 128 && p.length >= 16 && p.red[0].in == last.in * last.size;
+}
 // long because: folded rows, pieces and tiles share one array of accumulators, from the first row to the last merge
 template <class Op>
 void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
@@ -274,8 +280,7 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
   Axis red[kMaxDims];
   std::copy(p.red, p.red + p.nred, red);
   int64_t length = p.length, columns = last.size, tail = 0, fold = 1;
-  // A tall array of few columns, without gaps: several rows side by side fill the vectors.
-  if (Op::kFold && p.nred == 1 && p.nkeep == 1 && columns <= 128 && length >= 16 && red[0].in == last.in * columns) {
+  if (Op::kFold && folds_rows(p)) {
     fold = std::min<int64_t>(256 / columns, length);
     tail = length % fold;
     length /= fold;
@@ -336,7 +341,10 @@ void run_reduction(const Op& op, const Tensor& x, uint64_t mask, bool ordered = 
   }
   Source<T> s{x.data, loader_of<T>(x.dtype), reads_directly<T>(x.dtype), x.itemsize()};
   const int64_t near_red = std::abs(p.red[p.nred - 1].in);
-  if (p.nkeep && p.length > 1 && std::abs(p.keep[p.nkeep - 1].in) < near_red) reduce_columns(op, p, s);
+  const bool columns = p.nkeep && p.length > 1 && std::abs(p.keep[p.nkeep - 1].in) < near_red;
+  const int64_t few = s.direct && Op::kFold && sizeof(T) >= 4 ? kFewColumns : 2 * kFewColumns;
+  const bool fills = columns && (p.keep[p.nkeep - 1].size >= few || (Op::kFold && folds_rows(p)));
+  if (fills) reduce_columns(op, p, s);
   else reduce_rows(op, p, s);
 }
 

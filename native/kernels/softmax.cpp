@@ -63,10 +63,32 @@ void softmax_tile(T* x, int64_t n, int64_t w, T* top, T* sum) {
   }
 }
 
+// Few rows side by side are laid one after the other for their loops.
+constexpr int64_t kFewInner = 16, kFewGradients = 8;
+template <class T>
+void turn(const T* from, int64_t rows, int64_t columns, T* to) {
+  for (int64_t j = 0; j < columns; ++j)
+    for (int64_t r = 0; r < rows; ++r) to[j * rows + r] = from[r * columns + j];
+}
+template <class T, bool log>
+void softmax_turned(const RowReader<T>& in, const RowWriter<T>& out, const Fibres& f) {
+  const int64_t n = f.n * f.inner;
+  parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / n), [&](int64_t u, int64_t end) {
+    std::vector<T> some(static_cast<size_t>(n)), rows(static_cast<size_t>(n));
+    for (; u < end; ++u) {
+      turn(in.at(u * n, n, some.data()), f.n, f.inner, rows.data());
+      for (int64_t j = 0; j < f.inner; ++j) softmax_row<T, log>(rows.data() + j * f.n, rows.data() + j * f.n, f.n);
+      T* to = out.at(u * n, some.data());
+      turn(rows.data(), f.inner, f.n, to);
+      out.done(u * n, n, to);
+    }
+  });
+}
 template <class T, bool log>
 void softmax(const Tensor& x, Tensor& y, const Fibres& f) {
   RowReader<T> in(x);
   RowWriter<T> out(y);
+  if (f.inner > 1 && f.inner < kFewInner) return softmax_turned<T, log>(in, out, f);
   if (f.inner == 1) {
     parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
       if constexpr (std::is_same_v<T, float>)
@@ -203,9 +225,25 @@ void backward_tiles(const RowReader<T>& grad, const RowReader<T>& result, const 
   });
 }
 template <class T, bool log>
+void backward_turned(const RowReader<T>& grad, const RowReader<T>& result, const RowWriter<T>& out, const Fibres& f) {
+  const int64_t n = f.n * f.inner;
+  parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / n), [&](int64_t u, int64_t end) {
+    std::vector<T> some(static_cast<size_t>(n)), g(some), y(some), d(some);
+    for (; u < end; ++u) {
+      turn(grad.at(u * n, n, some.data()), f.n, f.inner, g.data());
+      turn(result.at(u * n, n, some.data()), f.n, f.inner, y.data());
+      for (int64_t j = 0; j < n; j += f.n) backward_row<T, log>(g.data() + j, y.data() + j, d.data() + j, f.n);
+      T* to = out.at(u * n, some.data());
+      turn(d.data(), f.inner, f.n, to);
+      out.done(u * n, n, to);
+    }
+  });
+}
+template <class T, bool log>
 void backward(const Tensor& g, const Tensor& y, Tensor& dx, const Fibres& f) {
   RowReader<T> grad(g), result(y);
   RowWriter<T> out(dx);
+  if (f.inner > 1 && f.inner < kFewGradients) return backward_turned<T, log>(grad, result, out, f);
   if (f.inner == 1) backward_rows<T, log>(grad, result, out, f);
   else backward_tiles<T, log>(grad, result, out, f);
 }

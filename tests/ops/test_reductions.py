@@ -317,3 +317,17 @@ def test_extremes_of_narrow_numbers_are_those_of_wide_ones(dtype):
     for call in calls:
         for found, expected in zip(call(narrow), call(wide), strict=True):
             assert flambeau.equal(found.double().nan_to_num(1e5), expected.double().nan_to_num(1e5))
+
+
+@pytest.mark.parametrize("few", [2, 3, 7, 8, 15, 16])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_few_rows_side_by_side_are_reduced_as_apart(few, dtype):
+    x = (flambeau.rand(30, 90, few) - 0.5).to(getattr(flambeau, dtype)).requires_grad_()
+    apart = x.detach().mT.contiguous().requires_grad_()
+    for f in (lambda x, dim: x.softmax(dim), lambda x, dim: x.log_softmax(dim), lambda x, dim: x.logsumexp(dim),
+              lambda x, dim: x.var(dim), lambda x, dim: x.amax(dim), lambda x, dim: x.sum(dim)):
+        found, expected = f(x, 1), f(apart, 2)
+        expected = expected.mT if expected.ndim == 3 else expected
+        assert_close(found, expected)
+        g = flambeau.rand(found.shape).to(found.dtype)
+        assert_close(flambeau.autograd.grad(found, x, g)[0], flambeau.autograd.grad(expected, apart, g)[0].mT)
