@@ -5,6 +5,7 @@
 #include "reduce.h"
 #include "row_loops.h"
 #include "rows.h"
+#include "scratch.h"
 
 namespace flambeau {
 namespace {
@@ -65,23 +66,43 @@ void softmax_tile(T* x, int64_t n, int64_t w, T* top, T* sum) {
 
 // Few rows side by side are laid one after the other for their loops.
 constexpr int64_t kFewInner = 16, kFewGradients = 8;
+// f(first element of a piece, elements of each row in it): so many at once that a buffer holds them.
+constexpr int64_t kPiece = 1024;
+template <class F>
+void each_piece(const Fibres& f, F&& piece) {
+  const int64_t together = kPiece / f.inner;
+  for (int64_t r = 0; r < f.n; r += together) piece(r, std::min(together, f.n - r));
+}
 template <class T>
-void turn(const T* from, int64_t rows, int64_t columns, T* to) {
-  for (int64_t j = 0; j < columns; ++j)
-    for (int64_t r = 0; r < rows; ++r) to[j * rows + r] = from[r * columns + j];
+void lay_rows(const RowReader<T>& in, const Fibres& f, int64_t first, T* rows) {
+  T buffer[kPiece];
+  each_piece(f, [&](int64_t r, int64_t m) {
+    const T* from = in.at(first + r * f.inner, m * f.inner, buffer);
+    for (int64_t j = 0; j < f.inner; ++j)
+      for (int64_t i = 0; i < m; ++i) rows[j * f.n + r + i] = from[i * f.inner + j];
+  });
+}
+template <class T>
+void put_rows(const T* rows, const Fibres& f, int64_t first, const RowWriter<T>& out) {
+  T buffer[kPiece];
+  each_piece(f, [&](int64_t r, int64_t m) {
+    T* to = out.at(first + r * f.inner, buffer);
+    for (int64_t j = 0; j < f.inner; ++j)
+      for (int64_t i = 0; i < m; ++i) to[i * f.inner + j] = rows[j * f.n + r + i];
+    out.done(first + r * f.inner, m * f.inner, to);
+  });
 }
 template <class T, bool log>
 void softmax_turned(const RowReader<T>& in, const RowWriter<T>& out, const Fibres& f) {
   const int64_t n = f.n * f.inner;
   parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / n), [&](int64_t u, int64_t end) {
-    std::vector<T> some(static_cast<size_t>(n)), rows(static_cast<size_t>(n));
+    T* rows = scratch<T>(kScratchA, n);
     for (; u < end; ++u) {
-      turn(in.at(u * n, n, some.data()), f.n, f.inner, rows.data());
-      for (int64_t j = 0; j < f.inner; ++j) softmax_row<T, log>(rows.data() + j * f.n, rows.data() + j * f.n, f.n);
-      T* to = out.at(u * n, some.data());
-      turn(rows.data(), f.inner, f.n, to);
-      out.done(u * n, n, to);
+      lay_rows(in, f, u * n, rows);
+      for (int64_t j = 0; j < n; j += f.n) softmax_row<T, log>(rows + j, rows + j, f.n);
+      put_rows(rows, f, u * n, out);
     }
+    trim_scratch();
   });
 }
 template <class T, bool log>
@@ -228,15 +249,14 @@ template <class T, bool log>
 void backward_turned(const RowReader<T>& grad, const RowReader<T>& result, const RowWriter<T>& out, const Fibres& f) {
   const int64_t n = f.n * f.inner;
   parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / n), [&](int64_t u, int64_t end) {
-    std::vector<T> some(static_cast<size_t>(n)), g(some), y(some), d(some);
+    T *g = scratch<T>(kScratchA, n), *y = scratch<T>(kScratchB, n), *d = scratch<T>(kScratchC, n);
     for (; u < end; ++u) {
-      turn(grad.at(u * n, n, some.data()), f.n, f.inner, g.data());
-      turn(result.at(u * n, n, some.data()), f.n, f.inner, y.data());
-      for (int64_t j = 0; j < n; j += f.n) backward_row<T, log>(g.data() + j, y.data() + j, d.data() + j, f.n);
-      T* to = out.at(u * n, some.data());
-      turn(d.data(), f.inner, f.n, to);
-      out.done(u * n, n, to);
+      lay_rows(grad, f, u * n, g);
+      lay_rows(result, f, u * n, y);
+      for (int64_t j = 0; j < n; j += f.n) backward_row<T, log>(g + j, y + j, d + j, f.n);
+      put_rows(d, f, u * n, out);
     }
+    trim_scratch();
   });
 }
 template <class T, bool log>
