@@ -32,7 +32,8 @@ def pointwise_rows(lib, x, kind):
     return {f"{name}, {kind}": row for name, row in {
         "add": (lambda: x + x, 2 * n), "exp": (lambda: x.exp(), 2 * n),
         "gelu and back": (both_ways(lib, lambda: f.gelu(leaf, approximate="tanh"), leaf), 5 * n),
-        "masked_fill": (lambda: x.masked_fill(mask, 0.0), 2 * n + x.numel()), "dropout": (lambda: f.dropout(x), 2 * n),
+        "masked_fill": (lambda: x.masked_fill(mask, 0.0), 2 * n + x.numel()),
+        "dropout": (lambda: f.dropout(x), 2 * n + x.numel()),
         "to another dtype": (lambda: x.to(other), 6 * x.numel()), "a row added": (lambda: x + x[0], 2 * n),
         "a column multiplied": (lambda: x * x[:, :1], 2 * n), "a slice copied": (lambda: x[:, 1:].contiguous(), 2 * n),
         "transposed": (lambda: x.t().contiguous(), 2 * n),
