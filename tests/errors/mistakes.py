@@ -204,6 +204,7 @@ def message(program):
             exec(compile(program, "<program>", "exec"), names())
     except Exception as error:  # every kind is a subject here
         text = "".join(traceback.TracebackException.from_exception(error).format_exception_only()).rstrip("\n")
+        text = re.sub(r"\. Did you mean: '\w+'\?$", "", text)  # some versions of Python add it
         return re.sub(r"0x[0-9a-f]+", "0x…", text)
     return "no error"
 

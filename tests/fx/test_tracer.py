@@ -273,12 +273,13 @@ def test_asserts_may_be_recorded():
     class Asserting(fx.Tracer):
         trace_asserts = True
 
-    space = {}
-    exec("def f(x):\n    assert x.sum() > 0\n    return x", space)  # as Python compiles it, not pytest
-    gm = fx.GraphModule({}, Asserting().trace(space["f"]))
-    assert gm(flambeau.ones(1)).item() == 1
-    with pytest.raises(AssertionError):
-        gm(-flambeau.ones(1))
+    for condition in ("x.sum() > 0", "x.sum() > 0, 'too small'", "x.sum().gt(0)"):
+        space = {}
+        exec(f"def f(x):\n    assert {condition}\n    return x", space)  # as Python compiles it, not pytest
+        gm = fx.GraphModule({}, Asserting().trace(space["f"]))
+        assert gm(flambeau.ones(1)).item() == 1
+        with pytest.raises(AssertionError):
+            gm(-flambeau.ones(1))
 
 
 def test_in_place_operators_may_be_refused():

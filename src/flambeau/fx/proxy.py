@@ -305,9 +305,10 @@ def _unpacked_names():
 def _in_assert():
     """Whether the truth is asked by an `assert`."""
     frame = sys._getframe(2)
-    here, *after = _instruction(frame)
-    after = [i for i in after if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]
-    return "JUMP" in here.opname and bool(after) and after[0].opname in ("LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT")
+    names = [i.opname for i in _instruction(frame) if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]
+    if names[0] == "COMPARE_OP" and sys.version_info >= (3, 13):  # compares and asks at once
+        names = names[1:]
+    return len(names) > 1 and "JUMP" in names[0] and names[1] in ("LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT")
 
 
 class Attribute(Proxy):
