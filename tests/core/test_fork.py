@@ -13,8 +13,6 @@ import pytest
 import flambeau
 from flambeau.nn import functional as F
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-
 
 @pytest.fixture(autouse=True)
 def two_threads():

@@ -367,6 +367,8 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
 
 def test_the_library_is_found_in_its_package(monkeypatch, tmp_path):
     (tmp_path / "nvidia_nccl_cu13-2.30.dist-info").mkdir()
+    (tmp_path / "nvidia/nccl/lib").mkdir(parents=True)
+    (tmp_path / "nvidia/nccl/lib/libnccl.so.2").touch()
     (tmp_path / "nvidia_nccl_cu13-2.30.dist-info" / "METADATA").write_text("Name: nvidia-nccl-cu13\nVersion: 2.30\n")
     (tmp_path / "nvidia_nccl_cu13-2.30.dist-info" / "RECORD").write_text("nvidia/nccl/lib/libnccl.so.2,,\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -7,8 +7,6 @@ import pytest
 
 import flambeau
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-
 PROGRAM = """
 import sys, threading
 import flambeau as torch
