@@ -88,8 +88,9 @@ def _softmax_backward(log):
 
 # --- layer, rms and group norm ----------------------------------------------------------------------------------------
 
-#: how blocks go through rows whose weights' gradients they sum: packs of a thread, threads of all, fewest rows of each
-_EACH, _SUMMING, _LEAST_ROWS = 2, 2**17, 16
+#: blocks that sum weights' gradients over their rows: packs of a thread; how many such threads run at once on an H100,
+#: and its multiprocessors, each of which should have a row; rows of a block where there are more
+_EACH, _AT_ONCE, _MULTIPROCESSORS, _LEAST_ROWS = 2, 132 * 768, 132, 4
 
 
 class _Norm:
@@ -164,7 +165,7 @@ class _Norm:
     def _summed(self, operands, packs, centred):
         """Blocks go through many rows each, and a second launch joins their sums."""
         build, wide = self.build, self.build.wide(self.x)
-        grid = max(1, min(self.rows // _LEAST_ROWS, _SUMMING // packs.threads))
+        grid = max(min(self.rows, _MULTIPROCESSORS), min(self.rows // _LEAST_ROWS, _AT_ONCE // packs.threads))
         partial = build.room("partial", f"Two<{wide}>", grid * self.n, 16 if wide == "double" else 8)
         self._slopes(packs, centred, True, (None, None, partial), operands, grid)
         finish, to = self._finish()
