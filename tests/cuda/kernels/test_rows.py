@@ -130,13 +130,13 @@ def test_the_gradient_of_a_norm_s_input_alone(rows, centred):
     check_all(own("_layer_norm_backward", g, x, (33,), w, 1e-5, centred, False))
 
 
-@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16, flambeau.float64), ids=str)
-@pytest.mark.parametrize("rows, n", ((31, 5), (32, 40), (100, 264), (335, 33), (50, 2056)))
+@pytest.mark.parametrize("rows, n, dtype", ((31, 5, flambeau.float32), (670, 264, flambeau.bfloat16),
+                                            (335, 33, flambeau.float64), (150, 2056, flambeau.float32)))
 def test_the_gradients_of_a_norm_s_weights_over_many_rows(rows, n, dtype):
     """Several blocks, each of which sums over some of the rows, or one more."""
     g, x, w = (flambeau.randn(shape).to(dtype) for shape in ((rows, n), (rows, n), (n,)))
     near = {flambeau.float64: 1e-12, flambeau.float32: 1e-5, flambeau.bfloat16: 1e-2}[dtype]
-    for weight, centred in ((w, True), (w, False), (None, True)):
+    for weight, centred in ((w, True), (None, False)):
         lowered = Lowered("_layer_norm_backward", (g, x + 3, (n,), weight, 1e-5, centred, True))
         for found, expected in zip(lowered.run(), lowered.expected, strict=True):
             assert flambeau.allclose(found, expected, rtol=near, atol=near * float(expected.abs().max()))
