@@ -322,14 +322,6 @@ void copy_converted(const Space& s, const Tensor& dst, const Tensor& src, const 
   });
 }
 
-std::pair<const char*, const char*> reach(const Tensor& t) {
-  const char *low = t.data, *high = t.data;
-  for (int d = 0; d < t.ndim; ++d) {
-    int64_t far = (t.sizes[d] - 1) * t.strides[d] * t.itemsize();
-    (far < 0 ? low : high) += far;
-  }
-  return {low, high + t.itemsize()};
-}
 bool same_place(const Tensor& a, const Tensor& b) {
   if (a.data != b.data || a.dtype != b.dtype || a.ndim != b.ndim) return false;
   for (int d = 0; d < a.ndim; ++d)
@@ -371,8 +363,8 @@ void copy_on_cpu(Tensor& dst, const Tensor& src) {
   TensorRef apart;  // the source shares memory with the destination: read it before anything is written
   const Tensor* from = &src;
   if (dst.storage == src.storage) {
-    auto [low, high] = reach(dst);
-    auto [first, last] = reach(src);
+    auto [low, high] = address_range(dst);
+    auto [first, last] = address_range(src);
     if (first < high && low < last) {
       apart = empty(src.shape(), src.dtype, src.device);
       copy_on_cpu(*apart, src);
@@ -396,7 +388,7 @@ TensorRef to_dtype(const Tensor& t, DType dtype) {
   if (t.dtype == dtype) return TensorRef::borrow(const_cast<Tensor*>(&t));
   bool dense = !t.contiguous() && t.numel > 0 && !may_overlap(t);
   if (dense) {
-    auto [low, high] = reach(t);
+    auto [low, high] = address_range(t);
     dense = high - low == t.nbytes() && low == t.data;
   }
   TensorRef copy = dense ? empty_strided(t.shape(), t.stride(), dtype, t.device) : empty(t.shape(), dtype, t.device);

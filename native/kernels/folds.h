@@ -37,13 +37,12 @@ inline std::complex<R> wrapping_multiply(std::complex<R> a, std::complex<R> b) {
 inline Vector<float> product_of_pairs(Vector<float> a, Vector<float> b) {
   const Vector<float> sign{-1, 1, -1, 1, -1, 1, -1, 1};
   return __builtin_shufflevector(a, a, 0, 0, 2, 2, 4, 4, 6, 6) * b +
-         __builtin_shufflevector(a, a, 1, 1, 3, 3, 5, 5, 7, 7) * sign *
-             __builtin_shufflevector(b, b, 1, 0, 3, 2, 5, 4, 7, 6);
+         __builtin_shufflevector(a, a, 1, 1, 3, 3, 5, 5, 7, 7) * sign * neighbours_exchanged(b);
 }
 inline Vector<double> product_of_pairs(Vector<double> a, Vector<double> b) {
   const Vector<double> sign{-1, 1, -1, 1};
   return __builtin_shufflevector(a, a, 0, 0, 2, 2) * b +
-         __builtin_shufflevector(a, a, 1, 1, 3, 3) * sign * __builtin_shufflevector(b, b, 1, 0, 3, 2);
+         __builtin_shufflevector(a, a, 1, 1, 3, 3) * sign * neighbours_exchanged(b);
 }
 
 struct Same {

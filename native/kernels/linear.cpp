@@ -236,8 +236,6 @@ void infer_dot(Call& c) {
   check_dot(c, c.tensor(0), c.tensor(1));
   c.output({}, c.tensor(0).dtype, c.tensor(0).device);
 }
-inline Vector<float> parts_exchanged(Vector<float> v) { return __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6); }
-inline Vector<double> parts_exchanged(Vector<double> v) { return __builtin_shufflevector(v, v, 1, 0, 3, 2); }
 // Products of parts of one kind, and of the one kind with the other. conj: of the first vector's conjugate.
 template <bool conj, class R>
 complex128 complex_dot(const std::complex<R>* a, const std::complex<R>* b, int64_t n) {
@@ -254,7 +252,7 @@ complex128 complex_dot(const std::complex<R>* a, const std::complex<R>* b, int64
         const Vector<R> x = load_vector(reinterpret_cast<const R*>(a + i + k * step)),
                         y = load_vector(reinterpret_cast<const R*>(b + i + k * step));
         same[k] += x * y;
-        crossed[k] += x * parts_exchanged(y);
+        crossed[k] += x * neighbours_exchanged(y);
       }
     const Vector<R> s = (same[0] + same[1]) + (same[2] + same[3]);
     const Vector<R> c = (crossed[0] + crossed[1]) + (crossed[2] + crossed[3]);

@@ -1,6 +1,7 @@
 // Batches of matrices: how decompositions read them from any strides, write column by column, and say what went wrong.
 #pragma once
 #include "lapack.h"
+#include "times.h"
 
 namespace flambeau {
 
@@ -103,18 +104,6 @@ struct Matrices {
   }
 };
 
-// A product without the detour for infinities that std::complex takes.
-template <class T>
-inline T times(T a, T b) {
-  if constexpr (lapack::kComplex<T>)
-    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-  else return a * b;
-}
-template <class T>
-inline T conjugate(T a) {
-  if constexpr (lapack::kComplex<T>) return std::conj(a);
-  else return a;
-}
 // What LAPACK compares to choose a pivot.
 template <class T>
 inline lapack::real_t<T> magnitude(T a) {

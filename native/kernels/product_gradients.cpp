@@ -8,11 +8,6 @@
 namespace flambeau {
 namespace {
 
-template <class T> inline T conjugated(T x) { return x; }
-template <class R> inline std::complex<R> conjugated(std::complex<R> x) { return std::conj(x); }
-template <class T> inline T multiplied(T a, T b) { return a * b; }
-template <class R> inline std::complex<R> multiplied(std::complex<R> a, std::complex<R> b) { return times(a, b); }
-
 // --- _prod_backward(grad, self, dim) ---------------------------------------------------------------------------------
 constexpr int64_t kLanesOfRow = 16;  // a row is taken as a matrix of so many columns,
 constexpr int64_t kDepth = 64;       // a matrix by so many rows at a time,
@@ -25,7 +20,7 @@ template <class A>
 void multiply_columns(const A* x, int64_t rows, int64_t w, A* product) {
   std::fill(product, product + w, A(1));
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t j = 0; j < w; ++j) product[j] = multiplied(product[j], x[r * w + j]);
+    for (int64_t j = 0; j < w; ++j) product[j] = times(product[j], x[r * w + j]);
 }
 template <class A>
 void multiply_before(const A* x, int64_t pitch, int64_t rows, int64_t w, A* before, A* product) {
@@ -33,7 +28,7 @@ void multiply_before(const A* x, int64_t pitch, int64_t rows, int64_t w, A* befo
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t j = 0; j < w; ++j) {
       before[r * w + j] = product[j];
-      product[j] = multiplied(product[j], x[r * pitch + j]);
+      product[j] = times(product[j], x[r * pitch + j]);
     }
 }
 // From the last row on, factors become the products of the others: of those before, those behind, and a number for each
@@ -43,8 +38,8 @@ void multiply_others(A* x, int64_t pitch, int64_t rows, int64_t w, const A* befo
   for (int64_t r = rows; r-- > 0;)
     for (int64_t j = 0; j < w; ++j) {
       const A factor = x[r * pitch + j];
-      x[r * pitch + j] = multiplied(before[r * w + j], product[j]);
-      product[j] = multiplied(product[j], factor);
+      x[r * pitch + j] = times(before[r * w + j], product[j]);
+      product[j] = times(product[j], factor);
     }
 }
 // From the products of a row's lanes: that of all in each of them, and in `rest` that of the others.
@@ -54,8 +49,8 @@ void join_lanes(A* product, A* rest) {
     A other[kLanesOfRow];
     for (int k = 0; k < kLanesOfRow; ++k) other[k] = product[k ^ step];
     for (int k = 0; k < kLanesOfRow; ++k) {
-      rest[k] = multiplied(rest[k], other[k]);
-      product[k] = multiplied(product[k], other[k]);
+      rest[k] = times(rest[k], other[k]);
+      product[k] = times(product[k], other[k]);
     }
   }
 }
@@ -109,7 +104,7 @@ class ProdGradient {
     each_run(p, [&](int64_t first, int64_t n, int64_t at, int64_t step) {
       T row[kPart];
       const T* from = self.at(first, n, row);
-      for (int64_t i = 0; i < n; ++i) x[at + i * step] = conjugated(A(from[i]));
+      for (int64_t i = 0; i < n; ++i) x[at + i * step] = conjugate(A(from[i]));
     });
     if (lanes) std::fill(x + p.rows, x + p.lines * p.w, A(1));
   }
@@ -119,9 +114,9 @@ class ProdGradient {
     each_run(p, [&](int64_t first, int64_t n, int64_t at, int64_t step) {
       T* to = out.at(first, row);
       if (lanes || turned)
-        for (int64_t i = 0; i < n; ++i) to[i] = T(multiplied(A(grads[at]), x[at + i * step]));
+        for (int64_t i = 0; i < n; ++i) to[i] = T(times(A(grads[at]), x[at + i * step]));
       else
-        for (int64_t i = 0; i < n; ++i) to[i] = T(multiplied(A(grads[i]), x[at + i]));
+        for (int64_t i = 0; i < n; ++i) to[i] = T(times(A(grads[i]), x[at + i]));
       out.done(first, n, to);
     });
   }
@@ -199,8 +194,8 @@ class CumprodGradient {
   struct State {
     A share = A(0), factor = A(0);
     A step(T g, T x) {
-      share = A(g) + multiplied(factor, share);
-      factor = conjugated(A(x));
+      share = A(g) + times(factor, share);
+      factor = conjugate(A(x));
       return share;
     }
   };
@@ -228,10 +223,10 @@ class CumprodGradient {
     for (int r = 0; r < count; ++r) now[r] = state[r];
     for (int64_t i = n - 1; i > 0; --i)
       for (int r = 0; r < count; ++r)
-        to[r][i] = T(multiplied(now[r].step(g[r][i], x[r][i]), conjugated(A(before[r][i]))));
+        to[r][i] = T(times(now[r].step(g[r][i], x[r][i]), conjugate(A(before[r][i]))));
     for (int r = 0; r < count; ++r) {
       const A share = now[r].step(g[r][0], x[r][0]);
-      to[r][0] = T(begins ? share : multiplied(share, conjugated(A(before[r][0]))));
+      to[r][0] = T(begins ? share : times(share, conjugate(A(before[r][0]))));
       out.done(first + r * f.n, n, to[r]);
       state[r] = now[r];
     }
@@ -245,9 +240,9 @@ class CumprodGradient {
       const T *g = grad.at(at, w, a), *x = self.at(at, w, b), *before = r ? result.at(at - f.inner, w, c) : one;
       T* to = out.at(at, d);
       for (int64_t j = 0; j < w; ++j) {
-        share[j] = A(g[j]) + multiplied(factor[j], share[j]);
-        factor[j] = conjugated(A(x[j]));
-        to[j] = T(multiplied(share[j], conjugated(A(before[j]))));
+        share[j] = A(g[j]) + times(factor[j], share[j]);
+        factor[j] = conjugate(A(x[j]));
+        to[j] = T(times(share[j], conjugate(A(before[j]))));
       }
       out.done(at, w, to);
     }

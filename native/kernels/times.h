@@ -1,6 +1,7 @@
-// The product of complex numbers as numeric code wants it.
+// Products and conjugates of real and complex numbers, as numeric code wants them.
 #pragma once
 #include <complex>
+#include <type_traits>
 
 namespace flambeau {
 
@@ -10,5 +11,14 @@ template <class R>
 inline std::complex<R> times(std::complex<R> x, std::complex<R> y) {
   return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
 }
+template <class T>
+  requires std::is_arithmetic_v<T>
+inline T times(T x, T y) { return x * y; }
+
+template <class R>
+inline std::complex<R> conjugate(std::complex<R> x) { return std::conj(x); }
+template <class T>
+  requires std::is_arithmetic_v<T>
+inline T conjugate(T x) { return x; }
 
 }  // namespace flambeau

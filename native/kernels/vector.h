@@ -41,6 +41,12 @@ inline Vector<T> splat(T x) {
   return v;
 }
 
+// Each pair of neighbouring lanes, the second first.
+inline Vector<float> neighbours_exchanged(Vector<float> v) {
+  return __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
+}
+inline Vector<double> neighbours_exchanged(Vector<double> v) { return __builtin_shufflevector(v, v, 1, 0, 3, 2); }
+
 template <class To, class From>
 inline To bit_copy(const From& from) {
   static_assert(sizeof(To) == sizeof(From));

@@ -29,6 +29,15 @@ template <class Index, int N> INLINE Index offset_of(Index at, const Layout<N>& 
   return offset(l, place);
 }
 
+// Where the block is in the grid; BACKWARDS: counted from its end.
+struct BlockInGrid {
+  uint32_t x, y;
+};
+template <bool BACKWARDS> INLINE BlockInGrid block_in_grid() {
+  if (BACKWARDS) return {gridDim.x - 1 - blockIdx.x, gridDim.y - 1 - blockIdx.y};
+  return {blockIdx.x, blockIdx.y};
+}
+
 // --- shuffles of any type, in words of 4 bytes
 template <class T, class F> INLINE T by_words(T v, const F& f) {
   constexpr int words = (sizeof(T) + 3) / 4;

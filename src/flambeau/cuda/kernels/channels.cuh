@@ -3,12 +3,6 @@
 // several, a part of their elements. Where elements are read for a second time all goes BACKWARDS: what was read last may
 // still be in the cache. A: the type that is computed in.
 
-struct Block {
-  uint32_t x, y;
-};
-template <bool BACKWARDS> INLINE Block block_of() {
-  return BACKWARDS ? Block{gridDim.x - 1 - blockIdx.x, gridDim.y - 1 - blockIdx.y} : Block{blockIdx.x, blockIdx.y};
-}
 // [rows, channels]: each thread has V channels beside each other, LANES threads beside each other, 256 / LANES rows.
 template <int V, int LANES, bool BACKWARDS, class Index> struct ChannelsLast {
   static constexpr int own = V, parts = 256 / LANES;
@@ -16,12 +10,12 @@ template <int V, int LANES, bool BACKWARDS, class Index> struct ChannelsLast {
   Index rows, channels, height;
   INLINE ChannelsLast(int64_t rows, int64_t channels, int64_t, int64_t height)
       : rows(rows), channels(channels), height(height) {}
-  INLINE Index channel() const { return (Index(block_of<BACKWARDS>().x) * LANES + threadIdx.x % LANES) * V; }
+  INLINE Index channel() const { return (Index(block_in_grid<BACKWARDS>().x) * LANES + threadIdx.x % LANES) * V; }
   INLINE bool exists() const { return channel() < channels; }
   // For all packs of this thread, MANY at a time: read(k, place in memory) for each, then use(k, place, row).
   template <int MANY, class Read, class Use> INLINE void each(const Read& read, const Use& use) const {
     if (!exists()) return;
-    const Index begin = Index(block_of<BACKWARDS>().y) * height, end = begin + height < rows ? begin + height : rows;
+    const Index begin = Index(block_in_grid<BACKWARDS>().y) * height, end = begin + height < rows ? begin + height : rows;
     const auto place = [=](Index r) { return BACKWARDS ? end - 1 - (r - begin) : r; };
     for (Index first = begin + threadIdx.x / LANES; first < end; first += parts * MANY) {
 #pragma unroll
@@ -57,11 +51,11 @@ template <int V, bool BACKWARDS, class Index> struct Planes {
   Index batch, channels, inner, depth;
   INLINE Planes(int64_t batch, int64_t channels, int64_t inner, int64_t depth)
       : batch(batch), channels(channels), inner(inner), depth(depth) {}
-  INLINE Index channel() const { return block_of<BACKWARDS>().x; }
+  INLINE Index channel() const { return block_in_grid<BACKWARDS>().x; }
   INLINE bool exists() const { return true; }
   template <int MANY, class Read, class Use> INLINE void each(const Read& read, const Use& use) const {
     typedef typename Unsigned<Index>::type Size;
-    const Index begin = Index(block_of<BACKWARDS>().y) * depth, end = begin + depth < batch ? begin + depth : batch;
+    const Index begin = Index(block_in_grid<BACKWARDS>().y) * depth, end = begin + depth < batch ? begin + depth : batch;
     const Size packs = Size(inner) / V, all = Size(end - begin) * packs;
     for (Size first = threadIdx.x; first < all; first += 256 * MANY) {
       Index at[MANY], row[MANY];

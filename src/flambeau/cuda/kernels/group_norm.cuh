@@ -9,13 +9,13 @@ template <int V, int THREADS, bool BACKWARDS, class Index> struct InPlanes {
   Index channels, inner, plane, begin, end;
   bool exists;
   INLINE InPlanes(Index images, Index channels, Index inner, Index width) : channels(channels), inner(inner) {
-    const Index block = BACKWARDS ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+    const Index block = block_in_grid<BACKWARDS>().x;
     plane = block * (256 / THREADS) + threadIdx.x / THREADS;
     exists = plane < images * channels;
     begin = part() * width;
     end = begin + width < inner ? begin + width : inner;
   }
-  INLINE Index part() const { return BACKWARDS ? gridDim.y - 1 - blockIdx.y : blockIdx.y; }
+  INLINE Index part() const { return block_in_grid<BACKWARDS>().y; }
   INLINE bool leads() const { return exists && threadIdx.x % THREADS == 0; }
   INLINE Index image() const { return plane / channels; }
   INLINE Index channel() const { return plane % channels; }  // the first of `own`
@@ -47,14 +47,14 @@ template <int V, int LANES, bool BACKWARDS, class Index> struct InImages {
   bool exists;
   INLINE InImages(Index, Index channels, Index inner, Index width) : channels(channels), inner(inner) {
     const Index across = (channels + LANES * V - 1) / (LANES * V);
-    const Index block = BACKWARDS ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+    const Index block = block_in_grid<BACKWARDS>().x;
     of = block / across;
     at = ((block - of * across) * LANES + threadIdx.x % LANES) * V;
     exists = at < channels;
     begin = part() * width;
     end = begin + width < inner ? begin + width : inner;
   }
-  INLINE Index part() const { return BACKWARDS ? gridDim.y - 1 - blockIdx.y : blockIdx.y; }
+  INLINE Index part() const { return block_in_grid<BACKWARDS>().y; }
   INLINE bool leads() const { return exists && threadIdx.x < LANES; }
   INLINE Index image() const { return of; }
   INLINE Index channel() const { return at; }

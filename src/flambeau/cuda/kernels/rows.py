@@ -107,6 +107,7 @@ class _Norm:
         self.given = "Index(n), Index(inner), Index(groups), Index(weights)"
 
     def packs(self, infos, **how):
+        """How blocks go through rows of these tensors, absent ones left out."""
         infos = [info for info in infos if info is not None]
         return Packs(self.build, self.n, *infos, divides=None if self.plain else self.inner, **how)
 
@@ -134,15 +135,14 @@ class _Norm:
                 build.zeros(build.output("out", info), numel(info) * build.size(info))
         if numel(self.x) == 0:
             return build.plan()
-        held = {"grad": build.input("grad", grad), "x": build.input("x", self.x)}
-        operands = [*held.values(), build.optional("weight", weight, weight or self.x),
-                    build.output("out", results[0])]
+        operands = [build.input("grad", grad), build.input("x", self.x),
+                    build.optional("weight", weight, weight or self.x), build.output("out", results[0])]
         infos = grad, self.x, weight, results[0]
         packs = self.packs(infos, most=4, each=_EACH)
         if sums and self.plain and packs.kept:
             self._summed(operands, packs, centred)
         else:
-            self._apart(grad, operands, held, self.packs(infos, most=4), centred, sums)
+            self._apart(grad, operands, self.packs(infos, most=4), centred, sums)
         return build.plan()
 
     def _slopes(self, packs, centred, summed, sums, operands, grid):
@@ -171,7 +171,7 @@ class _Norm:
         finish, to = self._finish()
         join_chunks(build, f"JoinTwo<{wide}>", partial, self.n, grid, finish, to)
 
-    def _apart(self, grad, operands, held, packs, centred, sums):
+    def _apart(self, grad, operands, packs, centred, sums):
         """A block for each row; another launch sums over rows."""
         build, wide = self.build, self.build.wide(self.x)
         size = 8 if wide == "double" else 4
@@ -185,7 +185,7 @@ class _Norm:
         Channels(build, *shape, grad, self.x).sum(
             f"SlopesOf<{wide}, {build.type(self.x)}, {build.type(grad)}, '{'r' if self.groups == 1 else 'g'}'>",
             "grad, x, means, scales, Index(groups), Index(of_group)",
-            [*held.values(), means, scales, *sizes(groups=self.groups, of_group=shape[1] // self.groups)], 2 * size,
+            [*operands[:2], means, scales, *sizes(groups=self.groups, of_group=shape[1] // self.groups)], 2 * size,
             finish, to)
 
 
