@@ -47,6 +47,18 @@ class OnDevice:
             pytest.skip(str(refusal))
 
 
+class Sent:
+    """A worker's reports go to the main process, which counts them. Kept here, too, they would make searches for
+    garbage and forks slow for the tests that come late."""
+
+    def __init__(self, config):
+        self.plugins = config.pluginmanager
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self):
+        self.plugins.getplugin("terminalreporter").stats.clear()
+
+
 def pytest_addoption(parser):
     parser.addoption("--pin-skips", action="store_true", help="write tests/skips.txt anew for the tests that run")
     parser.addoption("--device", default="cpu", help="where the op table's samples are made: cpu, cuda, cuda:1")
@@ -55,6 +67,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if config.getoption("--pin-skips") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(skips.Pins(), "pins of skips")
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(Sent(config), "reports that have been sent")
     if config.getoption("--device") != "cpu":
         from .ops import battery
         battery.DEVICE = config.getoption("--device")

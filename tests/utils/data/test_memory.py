@@ -173,6 +173,33 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))"""
     assert done.stdout.strip() == "0", done.stderr
 
 
+STRINGS = "[str(k) for k in range(100_000)]"
+
+
+@pytest.mark.parametrize("dataset, shared", {
+    "range(100_000)": False,
+    "np.arange(100_000)": False,
+    "data.TensorDataset(flambeau.arange(100_000))": False,
+    STRINGS: True,
+    f"data.Subset({STRINGS}, [1])": True,
+    f"np.array({STRINGS}, dtype=object)": True,
+    f"data.StackDataset(data.Subset(Mine(1), [0])); others = {STRINGS}": True,  # as methods may read global variables
+    "Mine(1).__class__(flambeau.ones(3))": False,
+}.items())
+def test_objects_are_shared_where_workers_look_at_many(dataset, shared, monkeypatch):
+    """Otherwise each loader that starts workers would copy all objects of its program."""
+    monkeypatch.setattr(heap, "_LEAST", 1)
+    names = {}
+    exec("import flambeau, numpy as np\nfrom flambeau.utils import data\nclass Mine(data.Dataset):\n"
+         "    def __init__(self, x): self.x = x\n    def __len__(self): return 1\n"
+         f"    def __getitem__(self, k): return self.x\ndataset = {dataset}", names)
+    for collate in (None, lambda batch: names["dataset"]):
+        found = heap.snapshot("fork", *((None, collate) if collate else (names["dataset"], None)))
+        assert (found is not None) == shared
+        if found:
+            found.close()
+
+
 def test_no_snapshot_of_a_small_program():
     assert heap.snapshot("spawn") is None
     program = "from flambeau.utils.data._utils import heap; print(heap.snapshot('fork'))"

@@ -6,13 +6,19 @@ pages back as soon as the counts are what they were (native/bind/shared_heap.cpp
 parent's small objects, and some microseconds for each page of them that a worker looks at.
 """
 
+import gc
 import os
 import resource
+import sys
+from types import FunctionType, MethodType, ModuleType
 
 from .... import _C
 from ...._tensor.shared_memory import memory_file
+from ..dataset import Dataset
 
 _LEAST = 32 << 20  # bytes of small objects that make it worth the while
+_MANY = 50_000  # objects of the workers' own; with fewer of them, copies of their pages are soon made
+_CODE = (type, ModuleType, FunctionType, MethodType)
 _FAULTS = 512  # pages that a worker may copy at least before it looks which of them it can give back
 _SHARE = 10  # all workers together may have copies of one page in so many
 _THREADS = 2  # of a worker: its own, and the one that follows the parent
@@ -31,15 +37,54 @@ class Snapshot:
         os.close(self.fd)
 
 
-def snapshot(method):
+def snapshot(method, *looked_at):
     """A Snapshot, or None where it would not pay or there is no memory for it."""
     ranges = _C.heap_arenas()
-    if method != "fork" or sum(size for _, size in ranges) < _LEAST:
+    if method != "fork" or sum(size for _, size in ranges) < _LEAST or not _many(*looked_at):
         return None
     try:
         return Snapshot(ranges)
     except OSError:
         return None
+
+
+def _many(*roots):
+    """Whether more than a few objects can be reached from what workers look at. Of code, what the methods of datasets
+    and the given functions name is followed: a program with many objects may load a dataset that has few.
+
+    >>> from flambeau.utils.data._utils.heap import _many
+    >>> _many(range(100_000)), _many({"rows": [str(k) for k in range(100_000)]})
+    (False, True)
+    """
+    seen, waiting = {}, [*roots, *map(_named, roots)]
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen or isinstance(found, _CODE):
+            continue
+        seen[id(found)] = found  # so that no other has its place
+        objects = gc.get_referents(found)
+        if isinstance(found, Dataset):
+            objects.extend(_named(code) for kind in type(found).__mro__ for code in vars(kind).values())
+        if len(seen) + len(waiting) + len(objects) + _hidden(found) > _MANY:
+            return True
+        waiting.extend(objects)
+    return False
+
+
+def _named(code):
+    """What a function names outside of itself, or None."""
+    if isinstance(code, MethodType):
+        return code.__self__, _named(code.__func__)
+    if not isinstance(code, FunctionType):
+        return None
+    names = {name: value for name, value in code.__globals__.items() if not name.startswith("__")}
+    return names, code.__closure__, code.__defaults__
+
+
+def _hidden(found):
+    """How many objects a NumPy array holds, which tells nobody of them."""
+    numpy = sys.modules.get("numpy")
+    return found.size if numpy and isinstance(found, numpy.ndarray) and found.dtype.hasobject else 0
 
 
 class SharedHeap:

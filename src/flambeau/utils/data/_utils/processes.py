@@ -62,7 +62,7 @@ class Processes:
 
     def __init__(self, plan, base_seed, context):
         self.pid, self.base_seed, self.workers, self.closed = os.getpid(), base_seed, [], False
-        found = snapshot(context.get_start_method())
+        found = snapshot(context.get_start_method(), plan.dataset, plan.collate_fn, plan.worker_init_fn)
         try:
             for number in range(plan.num_workers):
                 self.workers.append(_Worker(number, context, plan, base_seed, found))
