@@ -5,6 +5,7 @@ An image is the bytes of a shared object behind the mark "EMU0". For each kernel
 parameters.
 """
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -21,22 +22,26 @@ from flambeau.cuda.kernels import compiling
 
 MARK = b"EMU0"
 _HERE = Path(__file__).parent
+_TEXTS = [_HERE / name for name in ("shim.h", "halves.h", "threads.h", "threads.cpp")]
+_LIBRARY = "threads.so"
 _FLAGS = ["-std=c++20", "-O1", "-fwrapv", "-fPIC", "-shared", "-w", "-fno-strict-aliasing"]
 
 
 @cache
 def _folder():
-    """Where shim.h lies compiled beforehand, which halves the time of small kernels."""
-    key = hashlib.sha256((_HERE / "shim.h").read_bytes() + repr(_FLAGS).encode()).hexdigest()[:16]
-    folder = compiling.folder().parent / f"emulate-{key}"
-    if not (folder / "shim.h.gch").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(_HERE / "halves.h", folder)
-        with tempfile.TemporaryDirectory(dir=folder) as inner:
-            flags = [f for f in _FLAGS if f != "-shared"]
-            subprocess.run(["g++", *flags, "-x", "c++-header", str(_HERE / "shim.h"), "-o", f"{inner}/g"], check=True)
-            os.replace(f"{inner}/g", folder / "shim.h.gch")
-        shutil.copy(_HERE / "shim.h", folder)
+    """Where threads.cpp lies as a library, and shim.h compiled beforehand."""
+    folder = compiling.folder().parent / f"emulate-{build.version[:16]}"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=folder.parent))
+        for path in _TEXTS:
+            shutil.copy(path, made)
+        flags = [f for f in _FLAGS if f != "-shared"]
+        subprocess.run(["g++", *_FLAGS, "-Wl,--no-as-needed", "-lm", str(made / "threads.cpp"), "-o",
+                        str(made / _LIBRARY)], check=True)
+        subprocess.run(["g++", *flags, "-x", "c++-header", str(made / "shim.h")], check=True)
+        with contextlib.suppress(OSError):  # another process was faster
+            made.rename(folder)
     return folder
 
 
@@ -49,14 +54,14 @@ def build(source, name=""):
     whole = '#include "shim.h"\n' + source + "".join(f"\nEMULATED({k})" for k in kernels) + "\n"
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "k.so")
-        done = subprocess.run(["g++", *_FLAGS, "-I", str(_folder()), "-x", "c++", "-", "-o", out],
-                              input=whole.encode(), capture_output=True)
+        done = subprocess.run(["g++", *_FLAGS, "-nostdlib", "-I", str(_folder()), "-x", "c++", "-", "-x", "none",
+                               str(_folder() / _LIBRARY), "-lgcc", "-o", out], input=whole.encode(), capture_output=True)
         if done.returncode:
             raise RuntimeError(f"{name}: g++ refused the kernel's text:\n{done.stderr.decode(errors='replace')[:6000]}")
         return MARK + Path(out).read_bytes()
 
 
-build.version = hashlib.sha256((_HERE / "shim.h").read_bytes() + (_HERE / "halves.h").read_bytes()).hexdigest()
+build.version = hashlib.sha256(b"".join(p.read_bytes() for p in _TEXTS) + repr(_FLAGS).encode()).hexdigest()
 compiling.builders["emulate"] = build
 
 
