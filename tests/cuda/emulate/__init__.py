@@ -54,8 +54,9 @@ def build(source, name=""):
     whole = '#include "shim.h"\n' + source + "".join(f"\nEMULATED({k})" for k in kernels) + "\n"
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "k.so")
-        done = subprocess.run(["g++", *_FLAGS, "-nostdlib", "-I", str(_folder()), "-x", "c++", "-", "-x", "none",
-                               str(_folder() / _LIBRARY), "-lgcc", "-o", out], input=whole.encode(), capture_output=True)
+        files = ["-x", "c++", "-", "-x", "none", str(_folder() / _LIBRARY), "-lgcc", "-o", out]
+        done = subprocess.run(["g++", *_FLAGS, "-nostdlib", "-I", str(_folder()), *files], input=whole.encode(),
+                              capture_output=True)
         if done.returncode:
             raise RuntimeError(f"{name}: g++ refused the kernel's text:\n{done.stderr.decode(errors='replace')[:6000]}")
         return MARK + Path(out).read_bytes()

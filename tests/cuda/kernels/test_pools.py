@@ -11,7 +11,8 @@ from .rows import Capture, Lowered
 from .test_hostile import order as order
 from .test_taken import texts_of, wide_accesses
 
-FLOATS = (flambeau.float32, flambeau.bfloat16, flambeau.float16, flambeau.float64)
+FLOATS = (flambeau.float32, flambeau.bfloat16, flambeau.float64,
+          pytest.param(flambeau.float16, marks=pytest.mark.exhaustive))
 FORMAT = {4: flambeau.channels_last, 5: flambeau.channels_last_3d}
 
 

@@ -44,7 +44,8 @@ def check(name, args, run=Lowered.run):
 
 
 @pytest.mark.parametrize("last", (False, True))
-@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16, flambeau.float64), ids=str)
+@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16, pytest.param(
+    flambeau.float64, marks=pytest.mark.exhaustive)), ids=str)
 def test_images(dtype, last):
     for channels, offset in ((None, 0), (3, 0), (4, 1)):
         for name, args in calls(dtype, 4, last, channels, offset):

@@ -34,8 +34,8 @@ COLUMNS = ((5, 40), (33, 17), (2000, 16), (3, 300, 20))
 FEW = ((70, 3, 4), (900, 2), (5000, 3))
 
 
-@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16, flambeau.float64, flambeau.int64,
-                                   flambeau.bool), ids=str)
+@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16, flambeau.int64, *(
+    pytest.param(dtype, marks=pytest.mark.exhaustive) for dtype in (flambeau.float64, flambeau.bool))), ids=str)
 def test_rows_of_any_length(dtype):
     for shape in (*ROWS, *COLUMNS, *FEW):
         dim = -1 if shape in ROWS else -2

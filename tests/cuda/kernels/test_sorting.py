@@ -72,7 +72,7 @@ SHAPES = ((3, 1), (9, 32), (5, 33), (3, 128), (3, 129), (3, 513), (2, 2049), (2,
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_rows_of_any_length(dtype):
-    for shape in SHAPES:
+    for shape in SHAPES if dtype == flambeau.float32 else SHAPES[::3]:
         check_all(elements(dtype, shape), 1)
 
 
@@ -108,10 +108,10 @@ def test_rows_of_nothing_but_one_kind():
 
 def test_other_layouts_and_addresses():
     x = elements(flambeau.float32, (70, 600))
-    check_all(x.t(), 0)
-    check_all(x, 0)
-    check_all(x.view(7, 10, 600), 1)
-    check_all(x[:, 1:599:2], 1)
+    check_all(x.t()[:, :20], 0)
+    check_all(x[:, :40], 0)
+    check_all(x.view(7, 10, 600)[..., :40], 1)
+    check_all(x[:20, 1:599:2], 1)
     check_all(x.view(-1)[1:8401].view(2, 4200), 1, aligned=False)
     check_all(flambeau.tensor([2.0]), 0)
     check("sort", flambeau.tensor(2.0), 0, False, True)

@@ -12,7 +12,8 @@ from .harness import same
 from .rows import Lowered
 from .test_hostile import order as order
 
-DTYPES = (flambeau.float32, flambeau.bfloat16, flambeau.float64, flambeau.uint8, flambeau.complex64)
+DTYPES = (flambeau.float32, flambeau.bfloat16, flambeau.uint8, flambeau.complex64,
+          pytest.param(flambeau.float64, marks=pytest.mark.exhaustive))
 WIDTHS = (1, 7, 24, 33, 100, 4100)
 
 
