@@ -231,6 +231,66 @@ void reduce_short_rows(const Op& op, const Source<T>& s, const char* base, int64
   }
 }
 
+// So are blocks of a few columns, without gaps, whose results lie side by side: (n, length, columns) to (n, columns).
+inline constexpr int64_t kBlockColumns = 32;  // at most
+template <class T>
+bool are_few_columns(const Plan& p, const Source<T>& s) {
+  if (p.nred != 1 || p.nkeep < 2) return false;
+  const Axis &last = p.keep[p.nkeep - 1], &block = p.keep[p.nkeep - 2];
+  const bool few = last.size < kFewColumns || last.size * int64_t(sizeof(T)) < 64;
+  return few && last.size <= kBlockColumns && last.in == s.item && p.red[0].in == last.size * s.item &&
+         block.in == p.length * p.red[0].in && block.out == last.size * last.out && block.size * last.size >= kShortRow;
+}
+template <int64_t columns, class T>
+void turn_blocks(const T* x, int64_t step, int64_t n, int64_t length, T (*to)[kTurned]) {
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t r = 0; r < length; ++r)
+      for (int64_t c = 0; c < columns; ++c) to[r][j * columns + c] = x[j * step + r * columns + c];
+}
+template <class T>
+void turn_blocks(int64_t columns, const T* x, int64_t step, int64_t n, int64_t length, T (*to)[kTurned]) {
+  switch (columns) {
+    case 2: return turn_blocks<2>(x, step, n, length, to);
+    case 3: return turn_blocks<3>(x, step, n, length, to);
+    case 4: return turn_blocks<4>(x, step, n, length, to);
+    case 5: return turn_blocks<5>(x, step, n, length, to);
+    case 6: return turn_blocks<6>(x, step, n, length, to);
+    case 7: return turn_blocks<7>(x, step, n, length, to);
+    case 8: return turn_blocks<8>(x, step, n, length, to);
+    default:
+      for (int64_t j = 0; j < n; ++j)
+        for (int64_t r = 0; r < length; ++r)
+          std::memcpy(to[r] + j * columns, x + j * step + r * columns, size_t(columns) * sizeof(T));
+  }
+}
+template <class Op, class T = typename Op::T>
+void reduce_few_columns(const Op& op, const Plan& p, const Source<T>& s) {
+  const int64_t columns = p.keep[p.nkeep - 1].size, step = p.keep[p.nkeep - 1].out, size = p.keep[p.nkeep - 2].size;
+  const int64_t most = kTurned / columns, whole = p.length * columns;  // blocks at a time; elements of a block
+  const int64_t units = (size + most - 1) / most, outer = p.outputs / (size * columns);
+  parallel_for(outer * units, std::max<int64_t>(1, kGrain / (most * whole)), [&](int64_t begin, int64_t end) {
+    alignas(64) T flat[kShortRow * kTurned], turned[kShortRow][kTurned];
+    const T* rows[kShortRow];
+    for (int64_t r = 0; r < kShortRow; ++r) rows[r] = turned[r];
+    typename Op::Acc acc[kTurned];
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t first = u % units * most, n = std::min(most, size - first), w = n * columns;
+      const char* base = s.data + offset_of(p.keep, p.nkeep - 2, u / units) + first * whole * s.item;
+      std::fill_n(acc, w, op.init());
+      for (int64_t i = 0; i < p.length; i += kShortRow) {
+        const int64_t length = std::min(kShortRow, p.length - i), part = length * columns;
+        const char* from = base + i * columns * s.item;
+        for (int64_t j = 0; j < n && !s.direct; ++j) s.load(flat + j * part, from + j * whole * s.item, s.item, part);
+        const T* x = s.direct ? reinterpret_cast<const T*>(from) : flat;
+        turn_blocks(columns, x, s.direct ? whole : part, n, length, turned);
+        op.columns(acc, rows, int(length), w, i);
+      }
+      const int64_t out = offset_of<&Axis::out>(p.keep, p.nkeep - 2, u / units) + first * columns * step;
+      store_results(op, out, step, acc, w);
+    }
+  });
+}
+
 template <class Op>
 void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   using T = typename Op::T;
@@ -344,7 +404,8 @@ void run_reduction(const Op& op, const Tensor& x, uint64_t mask, bool ordered = 
   const bool columns = p.nkeep && p.length > 1 && std::abs(p.keep[p.nkeep - 1].in) < near_red;
   const int64_t few = s.direct && Op::kFold && sizeof(T) >= 4 ? kFewColumns : 2 * kFewColumns;
   const bool fills = columns && (p.keep[p.nkeep - 1].size >= few || (Op::kFold && folds_rows(p)));
-  if (fills) reduce_columns(op, p, s);
+  if (columns && are_few_columns(p, s) && pieces_of(p.outputs, p.length, 1) == 1) reduce_few_columns(op, p, s);
+  else if (fills) reduce_columns(op, p, s);
   else reduce_rows(op, p, s);
 }
 

@@ -326,6 +326,20 @@ def test_what_nccl_reports_ends_the_group_on_all_ranks(ahead):
         assert "remote process exited" in text and "the fake's last words" in text
 
 
+def ends():
+    group = in_group([0, 1])
+    dist.all_reduce(flambeau.ones(3), group=group)
+    communicator = group.engine._communicator
+    communicator.abort("for a reason")
+    with pytest.raises(dist.DistBackendError, match="has ended: for a reason"):
+        communicator.put("ncclAllReduce", stream=None, timeout=1.0)
+
+
+def test_who_comes_after_the_end_hears_why(ahead):
+    """The end may come while another thread is on its way to the library."""
+    ahead(2).run(ends)
+
+
 def nobody_comes():
     group = in_group([0, 1], timeout=0.5)
     if dist.get_rank() == 0:

@@ -282,6 +282,27 @@ def test_many_short_rows(length, dtype):
                                  atol=1e-5 if dtype.itemsize > 2 else None, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64, flambeau.bfloat16, flambeau.int64,
+                                   flambeau.int16, flambeau.uint8, flambeau.bool, flambeau.complex64], ids=str)
+@pytest.mark.parametrize("length, columns", [(2, 3), (15, 2), (16, 7), (17, 8), (33, 12), (40, 31), (5, 33)])
+def test_blocks_of_few_columns(length, columns, dtype):
+    """Which are turned, several side by side: results are those of rows."""
+    x = (flambeau.rand(3, 170, length, columns) * 5 - 2).to(dtype)
+    ops = {"sum": {}, "prod": {}, "any": {}, "all": {}}
+    if not dtype.is_complex:
+        ops |= {"amax": {}, "amin": {}, "argmax": {}, "argmin": {}, "aminmax": {}}
+    if dtype.is_floating_point:
+        x[0, ::7, 1] = NAN
+        ops |= {"mean": {}, "var": {}, "std": {"correction": 0}, "nansum": {}, "norm": {}}
+    for given in (x, x[:, 5:], x.transpose(0, 1), x[..., 1:]):
+        rows = given.mT.contiguous()
+        for name, options in ops.items():
+            found, expected = getattr(given, name)(dim=-2, **options), getattr(rows, name)(dim=-1, **options)
+            pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+            for f, e in pairs:
+                assert_close(f, e, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
 @pytest.mark.parametrize("shape", [(33, 17), (1000, 1), (7, 1030), (100, 1024), (5, 3, 70), (16, 3, 64, 31)])
 def test_sums_of_halves_along_each_dimension(shape, dtype):

@@ -107,15 +107,16 @@ class Communicator:
 
     def __init__(self, library, size, unique_id, rank, timeout):
         self._nccl, self._handle, self._turn = library, c_void_p(), threading.RLock()
-        self._deep, self._ended = 0, False
+        self._deep, self._ended = 0, None  # why it has ended
         config = _Config(ctypes.sizeof(_Config), _MAGIC, _CONFIG_VERSION, 0)
         meeting = UniqueId.from_buffer_copy(unique_id)
         library._ask("ncclCommInitRankConfig", byref(self._handle), size, meeting, rank, byref(config))
         try:
             self._settle("ncclCommInitRankConfig", timeout)
         except DistBackendError as error:
-            self.abort()
-            raise DistBackendError(f"the ranks have not met on their GPUs: {error}") from None
+            text = f"the ranks have not met on their GPUs: {error}"
+            self.abort(text)
+            raise DistBackendError(text) from None
 
     def _settle(self, name, timeout):
         """Waits until a call that goes on has been taken in."""
@@ -131,8 +132,7 @@ class Communicator:
         """The library's code for how the communicator is."""
         code = c_int()
         with self._turn:
-            if self._ended:
-                raise DistBackendError("NCCL: the group's communicator has ended")
+            self._check()
             self._nccl._ask("ncclCommGetAsyncError", self._handle, byref(code))
         return code.value
 
@@ -144,11 +144,14 @@ class Communicator:
     def put(self, name, *args, stream, timeout):
         """Puts a call on a stream; inside `together`, when that ends."""
         with self._turn:
-            if self._ended:
-                raise DistBackendError("NCCL: the group's communicator has ended")
+            self._check()
             self._nccl._ask(name, *args, self._handle, stream)
         if not self._deep:
             self._settle(name, timeout)
+
+    def _check(self):
+        if self._ended is not None:
+            raise DistBackendError(f"NCCL: the group's communicator has ended: {self._ended}")
 
     def begin(self):
         """Calls from now on are one."""
@@ -162,11 +165,11 @@ class Communicator:
         if not self._deep:
             self._settle("ncclGroupEnd", timeout)
 
-    def abort(self):
-        """Ends it at once, with what is on its way."""
+    def abort(self, why):
+        """Ends it at once, with what is on its way. Another thread that is about to use it says why."""
         with self._turn:
-            if not self._ended:
-                self._ended = True
+            if self._ended is None:
+                self._ended = why
                 self._nccl._lib.ncclCommAbort(self._handle)
 
     def destroy(self, timeout):
@@ -174,6 +177,6 @@ class Communicator:
         self._nccl._ask("ncclCommFinalize", self._handle)
         self._settle("ncclCommFinalize", timeout)
         with self._turn:
-            if not self._ended:
-                self._ended = True
+            if self._ended is None:
+                self._ended = "it was destroyed"
                 self._nccl._ask("ncclCommDestroy", self._handle)

@@ -81,7 +81,7 @@ class NCCLEngine(Engine):
     def fail(self, text):
         """The group cannot be used from now on; what is under way ends."""
         self.broken = text
-        self._communicator.abort()
+        self._communicator.abort(text)
 
     # --- streams ------------------------------------------------------------------------------------------------------
 
