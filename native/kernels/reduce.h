@@ -237,7 +237,7 @@ template <class T>
 bool are_few_columns(const Plan& p, const Source<T>& s) {
   if (p.nred != 1 || p.nkeep < 2) return false;
   const Axis &last = p.keep[p.nkeep - 1], &block = p.keep[p.nkeep - 2];
-  const bool few = last.size < kFewColumns || last.size * int64_t(sizeof(T)) < 64;
+  const bool few = last.size <= kFewColumns || last.size * int64_t(sizeof(T)) < 64;
   return few && last.size <= kBlockColumns && last.in == s.item && p.red[0].in == last.size * s.item &&
          block.in == p.length * p.red[0].in && block.out == last.size * last.out && block.size * last.size >= kShortRow;
 }
