@@ -18,12 +18,23 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.skipif(fake.COMPILER is None, reason="no C++ compiler to build the fake driver with")
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_cases(path):
+    run_case(path)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(fake.COMPILER is None, reason="no C++ compiler to build the fake driver with")
+@pytest.mark.parametrize("name", ("libraries_batches", "networks"))
+def test_exhaustive_cases(name):
+    run_case(fake.HERE / f"case_{name}.py", "-m", "exhaustive")
+
+
+def run_case(path, *options):
     libraries = {}
     if "libraries" in path.stem:
         older = ["-DOLDER"] if "older" in path.stem else []
         libraries = {fake.LIBRARY_FOLDER: str(fake.build_libraries(*older)), "FLAMBEAU_FAKE_LAPACK": find_lapack()}
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider",
-                          str(path.relative_to(ROOT))], cwd=ROOT, capture_output=True, text=True, timeout=300,
+                          *options, str(path.relative_to(ROOT))], cwd=ROOT, capture_output=True, text=True, timeout=300,
                          env={**os.environ, fake.VARIABLE: str(fake.build_driver()), **libraries})
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
 

@@ -33,15 +33,17 @@ def _folder():
     folder = compiling.folder().parent / f"emulate-{build.version[:16]}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=folder.parent))
-        for path in _TEXTS:
-            shutil.copy(path, made)
         flags = [f for f in _FLAGS if f != "-shared"]
-        subprocess.run(["g++", *_FLAGS, "-Wl,--no-as-needed", "-lm", str(made / "threads.cpp"), "-o",
-                        str(made / _LIBRARY)], check=True)
-        subprocess.run(["g++", *flags, "-x", "c++-header", str(made / "shim.h")], check=True)
-        with contextlib.suppress(OSError):  # another process was faster
-            made.rename(folder)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as inner:
+            made = Path(inner, "made")
+            made.mkdir()
+            for path in _TEXTS:
+                shutil.copy(path, made)
+            subprocess.run(["g++", *_FLAGS, "-Wl,--no-as-needed", "-lm", str(made / "threads.cpp"), "-o",
+                            str(made / _LIBRARY)], check=True)
+            subprocess.run(["g++", *flags, "-x", "c++-header", str(made / "shim.h")], check=True)
+            with contextlib.suppress(OSError):  # another process was faster
+                made.rename(folder)
     return folder
 
 

@@ -1,5 +1,5 @@
-// What the text of a CUDA kernel finds when a C++ compiler reads it in NVRTC's place: the names of the language and of its
-// intrinsics. What runs the threads is compiled once (threads.cpp); only a few lines of it come into each kernel's image.
+// What the text of a CUDA kernel finds when a C++ compiler reads it in NVRTC's place: the names of the language and of
+// its intrinsics. What runs the threads is compiled once (threads.cpp); a few lines of it come into each kernel's image.
 #pragma once
 #include <math.h>
 #include <cstdint>

@@ -54,7 +54,9 @@ def test_singular_values_of_batches_with_few_columns_are_one_call(dtype, shape, 
 
 @pytest.mark.parametrize("dtype, shape, full", (
     (fb.float32, (3, 33, 45), False), (fb.float64, (2, 33, 33), True), (fb.complex64, (2, 36, 33), True),
-    pytest.param(fb.complex128, (3, 33, 45), False, marks=pytest.mark.exhaustive)), ids=str)
+    *(pytest.param(*given, marks=pytest.mark.exhaustive) for given in (
+        (fb.float32, (2, 33, 33), True), (fb.float64, (2, 40, 34), False), (fb.complex64, (2, 50, 36), True),
+        (fb.complex128, (3, 33, 45), False)))), ids=str)
 def test_singular_values_of_batches_with_more_columns_are_one_launch(dtype, shape, full):
     """Of full rank, of rank 5, and 0, by rotations of our own."""
     a = matrices(*shape, dtype=dtype)

@@ -91,8 +91,9 @@ def test_lazy_modules_wait_for_their_input_on_the_device():
         assert layer(fb.ones(shape, device="cuda")).is_cuda and all(p.is_cuda for p in layer.parameters())
 
 
-def test_the_command_trains_on_a_device_as_on_the_cpu():
-    """A step of `flambeau train digits`, and a run that is continued on the other device from its state."""
+@pytest.mark.parametrize("steps, size", ((1, 8), pytest.param(3, None, marks=pytest.mark.exhaustive)))
+def test_the_command_trains_on_a_device_as_on_the_cpu(steps, size):
+    """Some steps of `flambeau train digits`, and a run that is continued on the other device from its state."""
     from flambeau.cli.digits import digits_task
     from flambeau.cli.training import Training
 
@@ -103,14 +104,15 @@ def test_the_command_trains_on_a_device_as_on_the_cpu():
         run.network.eval()  # without dropout, whose numbers differ
         run.model.train = lambda: None
     batches = iter(here.epoch_batches())
-    images, labels = (part[:8] for part in next(batches))
-    losses = [run.step(images, labels)["loss"] for run in runs]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    for _ in range(steps):
+        images, labels = (part[:size] for part in next(batches))
+        losses = [run.step(images, labels)["loss"] for run in runs]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     state = there.state_dict()
     assert all(t.device.type == "cpu" for t in state["network"].values())
     back = Training(task, task.defaults)
     back.load_state_dict(state)
     back.network.eval()
     back.model.train = lambda: None
-    images, labels = (part[:8] for part in next(batches))
+    images, labels = (part[:size] for part in next(batches))
     assert back.step(images, labels)["loss"] == pytest.approx(there.step(images, labels)["loss"], rel=1e-4)

@@ -200,6 +200,15 @@ def test_objects_are_shared_where_workers_look_at_many(dataset, shared, monkeypa
             found.close()
 
 
+def test_objects_that_refuse_to_be_looked_at_do_not_stop_a_loader():
+    class Proxy:
+        @property
+        def __class__(self):
+            raise RuntimeError("outside of a context")
+
+    assert not heap._many(Proxy(), {1: Proxy()})
+
+
 def test_no_snapshot_of_a_small_program():
     assert heap.snapshot("spawn") is None
     program = "from flambeau.utils.data._utils import heap; print(heap.snapshot('fork'))"

@@ -59,12 +59,13 @@ def _many(*roots):
     seen, waiting = {}, [*roots, *map(_named, roots)]
     while waiting:
         found = waiting.pop()
-        if id(found) in seen or isinstance(found, _CODE):
+        kind = type(found)  # not what the object says of itself: proxies may raise
+        if id(found) in seen or issubclass(kind, _CODE):
             continue
         seen[id(found)] = found  # so that no other has its place
         objects = gc.get_referents(found)
-        if isinstance(found, Dataset):
-            objects.extend(_named(code) for kind in type(found).__mro__ for code in vars(kind).values())
+        if issubclass(kind, Dataset):
+            objects.extend(_named(code) for base in kind.__mro__ for code in list(vars(base).values()))
         if len(seen) + len(waiting) + len(objects) + _hidden(found) > _MANY:
             return True
         waiting.extend(objects)
@@ -73,18 +74,19 @@ def _many(*roots):
 
 def _named(code):
     """What a function names outside of itself, or None."""
-    if isinstance(code, MethodType):
+    if type(code) is MethodType:
         return code.__self__, _named(code.__func__)
-    if not isinstance(code, FunctionType):
+    if type(code) is not FunctionType:
         return None
-    names = {name: value for name, value in code.__globals__.items() if not name.startswith("__")}
-    return names, code.__closure__, code.__defaults__
+    names = code.__globals__.copy()  # at once: another thread may write
+    values = [names[name] for name in names if not (type(name) is str and name.startswith("__"))]
+    return values, code.__closure__, code.__defaults__
 
 
 def _hidden(found):
     """How many objects a NumPy array holds, which tells nobody of them."""
     numpy = sys.modules.get("numpy")
-    return found.size if numpy and isinstance(found, numpy.ndarray) and found.dtype.hasobject else 0
+    return found.size if numpy and issubclass(type(found), numpy.ndarray) and found.dtype.hasobject else 0
 
 
 class SharedHeap:
