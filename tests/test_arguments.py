@@ -78,15 +78,22 @@ REASONS = {
     "there are no guards, and nothing is limited or isolated": """
         compiler/__init__: compile name recompile_limit isolate_recompiles shapes_spec,
         __init__ skip_guard_eval_unsafe""",
+    "of a program's text, which has more arguments than there is to decide here": """
+        jit/_compile: _call_uninitialized node; jit/_forms: _convolution switches, _thnn_conv2d kernel_size,
+        _unique return_inverse return_counts, _unique_dim return_inverse return_counts,
+        _unique_consecutive return_inverse return_counts, _rrelu noise generator, same args kwargs;
+        jit/_tracing: _recurrent params has_biases layers dropout train batch_first;
+        ops/aten_forms: max_unpool3d stride padding""",
+    "refused whatever they are": """
+        jit/_modules: __init__ args kwargs""",
+    "a trace is the same with each: older names, and a permission that is always given": """
+        jit/_tracing: trace optimize strict _store_inputs, trace_module optimize strict _store_inputs;
+        jit/_program: __init__ _frames_up, define _frames_up""",
     "nothing is compiled, scripted or captured: functions run as they are, which the first call says": """
         optim/_for_others: _disable_dynamo_if_unsupported single_tensor_fn;
         as_torch/tree/_C/__init__: _log_api_usage_once event, _jit_set_profiling_mode mode;
         as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on;
-        jit/__init__: script optimize _frames_up _rcb example_inputs, trace optimize check_trace check_inputs
-        check_tolerance strict _force_outplace _module_class _compilation_unit _store_inputs,
-        trace_module optimize check_trace check_inputs check_tolerance strict _force_outplace _module_class
-        _compilation_unit _store_inputs,
-        ignore kwargs, annotate the_type, freeze preserved_attrs optimize_numerics, optimize_for_inference
+        jit/__init__: script optimize _frames_up _rcb example_inputs, ignore kwargs, annotate the_type, freeze preserved_attrs optimize_numerics, optimize_for_inference
         other_methods, set_fusion_strategy strategy;
         onnx/__init__: register_custom_op_symbolic symbolic_name symbolic_fn opset_version custom_opsets;
         onnx/symbolic_helper: parse_args arg_descriptors""",
@@ -106,6 +113,7 @@ REASONS = {
     "of downloads, which are refused": """
         vision/datasets/clips: __init__ num_download_workers""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
+        export/_trace: called mode; jit/_archive: tensor place;
         as_torch/_vision: get_code fullname; distributed/_workers: handle frame;
         distributed/algorithms/join: post_hook is_last_joiner, join_hook kwargs;
         distributed/algorithms/_checkpoint/checkpoint_wrapper: _without_prefix module, _with_prefix module;

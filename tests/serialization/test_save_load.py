@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 import flambeau
-from flambeau import serialization
 from flambeau._files import archive as _archive
 from flambeau._files import loader as _loader
+from flambeau._files import pickle_writer
 from flambeau._files import replacing as _replacing
 from flambeau._files.pickle_reader import PickleError, Reader
 
@@ -401,10 +401,10 @@ def test_names_outside_the_table(name):
 
 
 def tensor_pickle(kind="FloatStorage", key="0", count=4, offset=0, size=(4,), stride=(1,), grad=False):
-    writer = serialization.Writer(lambda obj, place: None)
-    storage = serialization.Persistent(("storage", serialization.Global("torch", kind), key, "cpu", count))
+    writer = pickle_writer.Writer(lambda obj, place: None)
+    storage = pickle_writer.Persistent(("storage", pickle_writer.Global("torch", kind), key, "cpu", count))
     args = (storage, offset, size, stride, grad, collections.OrderedDict())
-    return writer.dump(serialization.Reduce(serialization.Global("torch._utils", "_rebuild_tensor_v2"), args))
+    return writer.dump(pickle_writer.Reduce(pickle_writer.Global("torch._utils", "_rebuild_tensor_v2"), args))
 
 
 @pytest.mark.parametrize(
@@ -444,6 +444,12 @@ def test_tensors_that_do_not_fit_their_storage(change, text):
     else:
         with pytest.raises(RuntimeError, match=text):
             flambeau.load(file)
+
+
+def test_a_tensor_without_elements_may_begin_anywhere():
+    """As PyTorch writes the parts of torch.empty(0, 2, 5).unbind(1)."""
+    file = archive(tensor_pickle(offset=5, count=4, size=(0, 5), stride=(5, 1)), [("data/0", bytes(16))])
+    assert flambeau.load(file).shape == (0, 5)
 
 
 def test_bombs():

@@ -2,7 +2,7 @@
 
 from . import STATIC, refusals
 
-_SCRIPT = "TorchScript is not available: run the function or module as it is"
+_SCRIPT = "of TorchScript there is flambeau.jit: trace, script, load, save, fork, wait, CompilationUnit"
 FUNCTIONS = {
     **refusals("", STATIC, """
     quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point)

@@ -160,12 +160,15 @@ class Zip:
         path = self._path(raw, flags)
         stored = packed == size if method == 0 else size <= _MOST_PACKED * (packed + 1)
         if method not in self.methods or not stored or flags & _ENCRYPTED or disk not in (0, 0xFFFF):
-            raise RuntimeError(f"load: {self.name}: entry {shown(path)} is compressed or encrypted; "
-                               "entries must be stored as they are")
+            self._refuse(path)
         if path in self.entries:
             raise RuntimeError(f"load: {self.name}: entry {shown(path)} stands there twice")
         self.entries[path] = _Entry(raw, flags, method, crc, packed, size, start)
         return after
+
+    def _refuse(self, path):
+        raise RuntimeError(f"load: {self.name}: entry {shown(path)} is compressed or encrypted; entries must be stored "
+                           "as they are")
 
     def _wide(self, extra, numbers):
         """The numbers, those that do not fit 32 bits taken from the zip64 field."""
@@ -271,6 +274,9 @@ class Zip:
             self._wrong(entry, "Bad CRC-32: its bytes are not those that were written")
 
 
+_PROGRAM = "load: {} is a TorchScript archive, which is a program and not data: read it by jit.load"
+
+
 class Archive(Zip):
     """The archive of an object: all its entries lie in one folder, beside `data.pkl`."""
 
@@ -283,12 +289,17 @@ class Archive(Zip):
             raise RuntimeError(f"load: {name}: expected one entry data.pkl, found {len(tops)}")
         self.top = tops[0]
         if self.top + "constants.pkl" in self.entries:
-            raise RuntimeError(f"load: {name} is a TorchScript archive, which is a program and not data")
+            raise RuntimeError(_PROGRAM.format(name))
         small = {name: self.read(name) for name in self._small()}
         order = small.get("byteorder", b"little")
         if order.decode("latin1") != byteorder:
             raise RuntimeError(f"load: {name} was written with byte order {shown(order.decode('latin1'))}; "
                                f"this machine's is {shown(byteorder)}")
+
+    def _refuse(self, path):
+        if path.partition("/")[2].startswith("code/"):
+            raise RuntimeError(_PROGRAM.format(self.name))
+        super()._refuse(path)
 
     def _small(self):
         """Entries besides the object's, which say a few bytes of the archive: a damaged one is noticed here."""

@@ -18,7 +18,8 @@ class Allowed:
     """An entry of the table: a name that may stand in a stream. `call` makes the object of a REDUCE, `new` that of a
     NEWOBJ; where the name itself is used as data, it stands for `value`.
 
-    `keys` says what of a call's argument becomes keys: its "items", or the first of each of its "pairs".
+    `keys` says what of a call's argument becomes keys: its "items", or the first of each of its "pairs"; "bare" that
+    the call has one argument, which stands in no tuple.
     """
 
     __slots__ = ("call", "keys", "new", "value")
@@ -311,12 +312,14 @@ class Reader:
 
     def reduce(self):
         args, function = self.pop(), self.pop()
+        bare = type(function) is Allowed and function.keys == "bare"
+        args = (args,) if bare else args
         if type(function) is not Allowed or function.call is None or not isinstance(args, tuple):
             raise PickleError("only objects of the table of allowed calls can be called while loading")
         for value in args:
             if isinstance(value, _SIZED):
                 self.copy(len(value))
-        if function.keys is not None and args:
+        if function.keys is not None and args and not bare:
             self.keys_of(args[0], function.keys)
         self.push(function.call(*args))
 

@@ -8,8 +8,16 @@ TABLE = {
     "Compilers": [
         ("torch.compile", "Every call runs its Python, and its operators run as a plan, with the same results; "
                           "guards, recompilation and options of a backend are not there."),
-        ("torch.jit.script torch.jit.trace torch.jit.trace_module torch.jit.freeze torch.jit.optimize_for_inference",
-         "There is no TorchScript: the function or module itself comes back, and a warning says so once."),
+        ("torch.jit.script",
+         "Runs as the Python that it is; its program is written from the source by save and code, which then say what "
+         "has no form in TorchScript."),
+        ("torch.jit.trace torch.jit.trace_module",
+         "The program is flat: of a traced module only the outermost can be called. A size of 1 in the example stays 1 "
+         "unless it is a tensor's first."),
+        ("torch.jit.load",
+         "Programs may call operators and their own functions alone; classes of PyTorch's C++ (packed layers of "
+         "quantized and mobile models) are not available."),
+        ("torch.jit.freeze torch.jit.optimize_for_inference", "The module itself comes back; `compile` makes it faster."),
         ("torch._dynamo.config.* torch._dynamo.mark_dynamic torch._dynamo.mark_static",
          "Settings of PyTorch's compiler: they can be made and change nothing, apart from config.disable, which lets "
          "compiled functions run as they are."),
@@ -28,7 +36,7 @@ TABLE = {
          "Raises RuntimeError where there is no such device: choose it by is_available() and use `.to(device)`."),
         ("torch.Tensor.pin_memory", "Raises RuntimeError where there is no CUDA device to pin memory for."),
         ("torch.nn.DataParallel torch.nn.parallel.DataParallel torch.nn.parallel.data_parallel",
-         "Calls the module itself: there is one device."),
+         "Without a GPU they call the module itself."),
         ("torch.backends.cudnn.* torch.backends.cuda.* torch.backends.quantized.engine",
          "Switches of precision and of cuDNN count on CUDA devices where NVIDIA's libraries are installed; the others "
          "can be set and change nothing."),
@@ -55,8 +63,8 @@ TABLE = {
          "Ranks of one host share memory, which \"gloo\" selects; \"mpi\" uses mpi4py under mpiexec, on one host or "
          "several. \"nccl\" is for GPUs."),
         ("torch.nn.parallel.DistributedDataParallel",
-         "Modules are on the CPU: leave device_ids out. mixed_precision and the fused optimizer hooks raise "
-         "NotImplementedError."),
+         "device_ids may name the module's own GPU alone; on the CPU leave it out. mixed_precision and the fused "
+         "optimizer hooks raise NotImplementedError."),
         ("torch.distributed.is_nccl_available",
          "Answers whether there are GPUs, and nvidia-nccl-cu13 or -cu12 is installed."),
     ],

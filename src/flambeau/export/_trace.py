@@ -181,13 +181,13 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     env.restarts = True
     for _ in range(_RUNS):
         try:
-            return _Export(mod, args, kwargs, said, env).program()
+            return Export(mod, args, kwargs, said, env).program()
         except Retrace:
             env.restarted()
     raise NotImplementedError("export: the sizes of this program need more conditions than can be found; name fewer")
 
 
-class _Export:
+class Export:
     """One run of the module."""
 
     def __init__(self, mod, args, kwargs, said, env):
@@ -198,19 +198,33 @@ class _Export:
         self.fake = FakeTensorMode(shape_env=env)
         self.tracer, self.user = _Tracer(mod), []
 
-    def program(self):
-        """The ExportedProgram."""
+    def recorded(self):
+        """(arguments as the module got them, its results, their nodes, their spec); the tracer's graph is complete."""
         values = [self._argument(*each) for each in zip(self.leaf_names, self.leaves, self.said, strict=True)]
         args, kwargs = tree_unflatten(values, self.in_spec)
-        mode = ProxyTorchDispatchMode(self.tracer, "symbolic")
-        mode.shape_env = self.env
-        with self.fake, mode:
-            result = self.mod(*args, **kwargs)
+        mode = self.mode()
+        with self.fake if self.fake is not None else contextlib.nullcontext(), mode:
+            result = self.called(mode, args, kwargs)
         results, out_spec = tree_flatten(result)
         nodes = tuple(self.tracer.of_value(x) for x in results)
-        self.tracer.size_nodes.assertions(self.env)
+        self.tracer.size_nodes.assertions(mode.shape_env)
         self.tracer.create_node("output", "output", (nodes,), {})
         self.tracer.graph.eliminate_dead_code(_stays)
+        return values, results, nodes, out_spec
+
+    def mode(self):
+        """What records the operators."""
+        mode = ProxyTorchDispatchMode(self.tracer, "symbolic")
+        mode.shape_env = self.env
+        return mode
+
+    def called(self, mode, args, kwargs):
+        """The module's results."""
+        return self.mod(*args, **kwargs)
+
+    def program(self):
+        """The ExportedProgram."""
+        values, results, nodes, out_spec = self.recorded()
         checks = InputChecks(self._inputs(values), self._ranges(), self._guards())
         user = [spec.arg for spec in self.user]
         outputs = [_output(x, node) for x, node in zip(results, nodes, strict=True)]

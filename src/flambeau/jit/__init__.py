@@ -1,6 +1,15 @@
-"""TorchScript's names: scripting and tracing give the function or module itself, which says so once."""
+"""TorchScript: programs of operators without Python, made of functions and modules, read from files and written.
+
+    trace   one run of a module, as the operators that it called      (_tracing.py, _writing.py)
+    script  a function or module by its source                        (_scripting.py)
+    save, load   files, the same as PyTorch's                         (_archive.py)
+
+A program is text (_program.py), compiled to Python that reaches nothing but operators (_compile.py, _operators.py).
+"""
 
 import contextlib
+import copy
+import importlib
 import types
 import typing
 from builtins import isinstance as _isinstance
@@ -8,95 +17,107 @@ from builtins import isinstance as _isinstance
 import flambeau
 
 from .. import _C
-from .._absent import refusal, refused_class, say_once
+from .._absent import refusal, say_once
 from .._shown import shown
 from ..futures import Future as Future
+from ._modules import Error as Error
+from ._modules import RecursiveScriptModule as RecursiveScriptModule
+from ._modules import Scripted
+from ._modules import ScriptFunction as ScriptFunction
+from ._modules import ScriptModule as ScriptModule
+from ._modules import TopLevelTracedModule as TopLevelTracedModule
+from ._state import TracerWarning as TracerWarning
+from ._state import TracingCheckError as TracingCheckError
+from ._state import is_tracing as is_tracing
 
+#: names that are made of graphs and files, and the modules that they come from when they are first asked for
+_LATER = {"load": "_archive.load", "save": "_archive.save", "trace": "_tracing.trace",
+          "trace_module": "_tracing.trace_module", "CompilationUnit": "_program.CompilationUnit",
+          "_scripted_module": "_scripting.scripted_module", "_scripted_function": "_scripting.scripted_function"}
 Final = typing.Final
-_AS_IT_IS = "jit: there is no TorchScript; what is scripted or traced runs as it is, with the same results"
-_NO_ARCHIVE = ("programs are not stored as TorchScript; save a module's state_dict() or the module itself "
-               "(flambeau.save)")
-ScriptFunction = refused_class("jit.ScriptFunction", "nothing is scripted: functions stay what they are")
-RecursiveScriptModule = refused_class("jit.RecursiveScriptModule", "nothing is scripted: modules stay what they are",
-                                      "cpp_module")
-CompilationUnit = refused_class("jit.CompilationUnit", "there is no TorchScript source to compile")
-Error = RuntimeError
-
-
-def _itself(obj, name):
-    if not callable(obj):
-        raise TypeError(f"{name}: expected a function, class or Module, got {shown(obj)}")
-    say_once(_AS_IT_IS, depth=2)
-    return obj
 
 
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
-    """`obj` itself; a UserWarning says once that it is not compiled.
+    """A function or module with a program of TorchScript: it runs as the Python that it is, with the same results.
 
-    >>> import flambeau, warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")
-    ...     double = flambeau.jit.script(lambda x: x * 2)
+    The program is written from the source when it is asked for: by `code`, and by `save`, whose file needs nothing of
+    that source. What has no form in TorchScript is a NotImplementedError then, which says where it stands.
+
+    A Module comes back as a copy that shares its tensors, of a class that also is a ScriptModule; a class as it is.
+
+    >>> import flambeau
+    >>> @flambeau.jit.script
+    ... def double(x):
+    ...     return x * 2
     >>> double(flambeau.ones(1))
     tensor([2.])
     """
-    return _itself(obj, "jit.script")
+    if not callable(obj):
+        raise TypeError(f"jit.script: expected a function, class or Module, got {shown(obj)}")
+    if _isinstance(obj, (ScriptModule, ScriptFunction, type)):
+        return obj
+    if _isinstance(obj, flambeau.nn.Module):
+        return _scripted(obj)
+    return ScriptFunction(obj) if _isinstance(obj, types.FunctionType) else obj
 
 
-def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5,
-          strict=True, _force_outplace=False, _module_class=None, _compilation_unit=None, example_kwarg_inputs=None,
-          _store_inputs=True):
-    """`func` itself, after one call with the example inputs: a mistake in them shows here, as it does in PyTorch."""
-    _itself(func, "jit.trace")
-    if example_kwarg_inputs is not None:
-        func(**example_kwarg_inputs)
-    elif example_inputs is not None:
-        func(*([example_inputs] if _isinstance(example_inputs, _C.Tensor) else example_inputs))
-    return func
+def _scripted(module):
+    kind = type(module)
+    if kind not in _CLASSES:
+        _CLASSES[kind] = type(kind.__name__, (Scripted, kind), {"__module__": kind.__module__, "_scripted_class": kind})
+    found = copy.copy(module)
+    found.__class__ = _CLASSES[kind]
+    return found
 
 
-def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
-                 _force_outplace=False, _module_class=None, _compilation_unit=None, example_inputs_is_kwarg=False,
-                 _store_inputs=True):
-    """`mod` itself, after one call of each method that `inputs` names, with the inputs given for it."""
-    _itself(mod, "jit.trace_module")
-    for method, given in inputs.items():
-        if example_inputs_is_kwarg:
-            getattr(mod, method)(**given)
-        else:
-            getattr(mod, method)(*([given] if _isinstance(given, _C.Tensor) else given))
-    return mod
+_CLASSES = {}
 
 
-def _unchanged(fn):
-    return fn
+def _marked(name):
+    def mark(fn):
+        with contextlib.suppress(AttributeError, TypeError):  # of a property there is nothing to mark
+            setattr(fn, name, True)
+        return fn
+
+    return mark
 
 
 def ignore(drop=False, **kwargs):
-    """Keeps a method out of scripts: there are none, so it is returned as it is. Also called as `ignore(drop=True)`."""
-    return drop if callable(drop) else _unchanged
+    """Leaves a method out of programs: there it raises, in Python it runs as ever. Also called as `ignore(drop=True)`.
+    """
+    return unused(drop) if callable(drop) else unused
 
 
 def unused(fn):
-    """Keeps a method out of scripts: there are none, so it is returned as it is."""
+    """Leaves a method out of programs: there it raises. It runs as ever in Python."""
+    return _marked("_jit_unused")(fn)
+
+
+def export(fn):
+    """Makes a method part of its module's program, although `forward` does not call it."""
+    return _marked("_jit_export")(fn)
+
+
+def script_method(fn):
+    """Marks a method of a ScriptModule; it runs as it is."""
+    return export(fn)
+
+
+def _unchanged(fn):
+    """`fn`, with a mark that changes nothing here."""
     return fn
 
 
-export = script_method = script_if_tracing = _script_if_tracing = _overload = _overload_method = unused
+script_if_tracing = _script_if_tracing = _overload = _overload_method = _unchanged
 
 
 def interface(obj):
-    """Marks a class whose methods scripts may call: there are none, so it is returned as it is."""
+    """Marks a class as an interface of modules, and returns it."""
     return obj
 
 
 def is_scripting():
-    """Whether TorchScript runs this: never."""
-    return False
-
-
-def is_tracing():
-    """Whether a trace records this: never."""
+    """Whether this is a program's text: False in Python, which is what runs."""
     return False
 
 
@@ -147,35 +168,35 @@ def wait(future):
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):
-    """`mod` itself, which must be in eval mode: there is no script whose attributes could become constants."""
+    """`mod` itself, which must be in eval mode: its attributes stay attributes."""
     if mod.training:
         raise RuntimeError("jit.freeze: expected a module in eval mode, got one in training mode; call eval() first")
-    return _itself(mod, "jit.freeze")
+    return mod
 
 
 def optimize_for_inference(mod, other_methods=None):
-    """`mod` itself: there is no script to optimise."""
-    return _itself(mod, "jit.optimize_for_inference")
+    """`mod` itself: `compile` is what makes modules faster here."""
+    return mod
 
 
 def set_fusion_strategy(strategy):
-    """How scripts are fused: nothing is scripted, so there was no strategy before, which is returned."""
+    """How programs are fused: they are not, so there was no strategy before, which is returned."""
     return []
 
 
 def enable_onednn_fusion(enabled):
-    """Fuses scripts by oneDNN: there are none."""
+    """Fuses programs by oneDNN, which is not done here."""
     if enabled:
-        say_once(_AS_IT_IS)
+        say_once("jit.enable_onednn_fusion: programs run operator by operator; flambeau.compile fuses them")
 
 
 def onednn_fusion_enabled():
-    """Whether scripts are fused by oneDNN: never."""
+    """Whether programs are fused by oneDNN: never."""
     return False
 
 
 class strict_fusion(contextlib.nullcontext):
-    """Context in which scripts must be fused: there are none, and nothing changes."""
+    """Context in which programs would have to be fused: nothing changes."""
 
 
 class Attribute(typing.NamedTuple):
@@ -185,12 +206,16 @@ class Attribute(typing.NamedTuple):
     type: typing.Any
 
 
-save = refusal("jit.save(m, f, _extra_files)", _NO_ARCHIVE)
-load = refusal("jit.load(f, map_location, _extra_files, _restore_shapes)",
-               "TorchScript archives hold a program, which is not run here; load its weights where they are "
-               "stored, or save them from PyTorch with torch.save(module.state_dict(), …)")
-export_opnames = refusal("jit.export_opnames(m)", _NO_ARCHIVE)
+export_opnames = refusal("jit.export_opnames(m)", "programs for small devices are not written; jit.save writes others")
 
 
-class ScriptModule(flambeau.nn.Module):
-    """A module whose methods may be marked as script_method; they run as they are."""
+def __getattr__(name):
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _LATER[name].partition(".")
+    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *(name for name in _LATER if not name.startswith("_"))})

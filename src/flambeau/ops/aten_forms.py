@@ -47,10 +47,36 @@ def max_unpool2d(self, indices, output_size):
     return OPS["max_unpool2d"](self, indices, 2, output_size=[*self.shape[:-2], *output_size])
 
 
+@_form("max_unpool3d(Tensor self, Tensor indices, int[3] output_size, int[3] stride, int[3] padding) -> Tensor")
+def max_unpool3d(self, indices, output_size, stride, padding):
+    """nn.functional.max_unpool3d into volumes of this size."""
+    return OPS["max_unpool3d"](self, indices, 2, output_size=[*self.shape[:-3], *output_size])
+
+
 @_form("adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)")
 def adaptive_max_pool2d(self, output_size):
     """nn.functional.adaptive_max_pool2d with the places."""
     return OPS["adaptive_max_pool"](self, output_size, 2)
+
+
+@_form("adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)")
+def adaptive_max_pool3d(self, output_size):
+    """nn.functional.adaptive_max_pool3d with the places."""
+    return OPS["adaptive_max_pool"](self, output_size, 3)
+
+
+@_form("fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> "
+       "(Tensor, Tensor)")
+def fractional_max_pool2d(self, kernel_size, output_size, random_samples):
+    """nn.functional.fractional_max_pool2d with the places."""
+    return OPS["fractional_max_pool"](self, kernel_size, output_size, random_samples, 2)
+
+
+@_form("fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> "
+       "(Tensor, Tensor)")
+def fractional_max_pool3d(self, kernel_size, output_size, random_samples):
+    """nn.functional.fractional_max_pool3d with the places."""
+    return OPS["fractional_max_pool"](self, kernel_size, output_size, random_samples, 3)
 
 
 # --- operators that decompositions end in, and whose work other records do -------------------------------------------
@@ -140,6 +166,19 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
     """native_batch_norm with statistics that stay."""
     found = OPS["native_batch_norm"](input, weight, bias, running_mean, running_var, False, momentum, eps)[0]
     return found, input.new_empty((0,)), input.new_empty((0,))
+
+
+@_only("_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+       "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)")
+def _native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """native_batch_norm."""
+    return OPS["native_batch_norm"](input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+@_only("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor")
+def native_dropout_backward(grad_output, mask, scale):
+    """The gradient of native_dropout."""
+    return grad_output * mask * scale
 
 
 @_only("glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor")

@@ -114,7 +114,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
                            f"N * C * HxW = {N} * {C} * {HxW} = {N * C * HxW}")
     if group < 1 or C % group:
         raise RuntimeError(f"native_group_norm: C = {C} channels cannot be shared out among {group} groups")
-    grouped = input.reshape(N, group, -1)
+    grouped = input.reshape(N, group, C // group * HxW)
     mean = grouped.mean(-1)
     rest = OPS["var"](grouped, -1, correction=0).add(eps).rsqrt()
     return OPS["group_norm"](input.reshape(N, C, HxW), group, weight, bias, eps).reshape(input.shape), mean, rest

@@ -2,7 +2,7 @@
 
 import flambeau
 
-from ... import serialization
+from ..._files.collector import Collector
 from ..._files.extent import PickleError
 from ..._files.loader import Loader, UnpicklingError
 from ..._files.objects import Refused
@@ -84,7 +84,7 @@ def _set(target, state):
 
 def write_metadata(metadata, file):
     """Writes a Metadata in the form that PyTorch reads. TypeError: a planner's data are no plain data."""
-    collector = serialization._Collector()
+    collector = Collector()
     file.write(Writer(collector.special).dump(metadata))
     if collector.storages:
         raise TypeError("save: planner_data has tensors; a checkpoint's metadata are numbers, texts and containers")

@@ -30,6 +30,10 @@ class Known:
     def __setitem__(self, tensor, proxy):
         self._found[self._key(tensor)] = (tensor, proxy)  # kept alive: its memory must not become another tensor's
 
+    def tensors(self):
+        """(tensor, Proxy) of all."""
+        return list(self._found.values())
+
     def get(self, tensor):
         """The Proxy of a tensor, or None."""
         found = self._found.get(self._key(tensor))

@@ -1,0 +1,256 @@
+"""What TorchScript's programs are to Python: modules, functions and objects of their classes."""
+
+import copy
+import functools
+import io
+import types
+
+import flambeau
+
+from .._shown import shown
+
+
+class Error(RuntimeError):
+    """What a program raises; it is an error of the class that the program names, too."""
+
+
+class ScriptMethods:
+    """What a module with a program can say of it, and do with it."""
+
+    def _compiled(self):
+        """The RecursiveScriptModule of the program."""
+        return self
+
+    @property
+    def original_name(self):
+        """The name of the class that the module was an object of."""
+        return self._compiled()._kind.node.name
+
+    @property
+    def code(self):
+        """The text of `forward`."""
+        made = self._compiled()
+        if "forward" not in made._kind.methods:
+            raise RuntimeError(f"jit: the program has no forward for a {made.original_name}")
+        return made._kind.source("forward")
+
+    @property
+    def code_with_constants(self):
+        """(the text of `forward`, {"c0": tensor or text} of the constants of the program)."""
+        return self.code, {f"c{k}": value for k, value in enumerate(self._compiled()._program.constants)}
+
+    @property
+    def graph(self):
+        """The fx Graph of `forward`, where the program is one run of operators (that of a trace)."""
+        return graph_of(self._compiled()._program)
+
+    inlined_graph = graph
+
+    def save(self, f, _extra_files=None):
+        """Writes the program and its tensors to a file (a path or a file open for writing): see `jit.save`."""
+        flambeau.jit.save(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files=None):
+        """The bytes of such a file."""
+        return _buffer(self, _extra_files)
+
+
+def graph_of(program):
+    """The fx Graph of a trace."""
+    if program.graph is None:
+        raise NotImplementedError("jit: graphs are kept of traces alone; read the program's text in .code, or trace "
+                                  "the module: jit.trace(module, example_inputs).graph")
+    return program.graph
+
+
+def _buffer(m, extra_files):
+    file = io.BytesIO()
+    flambeau.jit.save(m, file, extra_files)
+    return file.getvalue()
+
+
+class ScriptModule(flambeau.nn.Module):
+    """A module with a program. A class of one's own may derive from it: its methods run as they are."""
+
+
+class Scripted(ScriptMethods, ScriptModule):
+    """A module that `jit.script` returned, beside its own class: it runs as it is, and its program is written from the
+    source of its methods when it is asked for.
+    """
+
+    def _compiled(self):
+        return flambeau.jit._scripted_module(self)
+
+    @property
+    def original_name(self):
+        """The name of the class that the module was an object of."""
+        return self._scripted_class.__name__
+
+
+class ScriptObject:
+    """An object of a class that a program defines."""
+
+    _open_names = frozenset()
+
+    def __repr__(self):
+        return f"<{type(self).__name__} of a TorchScript program>"
+
+
+class RecursiveScriptModule(ScriptMethods, ScriptModule):
+    """A module whose program is TorchScript: what `jit.load` and `jit.trace` return.
+
+    Its methods are compiled from text (`code`) and run on the tensors that it holds. Modules inside are such modules,
+    too. It trains, moves and stores its state like any other Module.
+    """
+
+    _kind = _program = None
+    _open_names = frozenset()
+
+    def __init__(self, *args, **kwargs):
+        if self._kind is None:
+            raise TypeError("RecursiveScriptModule: modules of this class come from jit.load, jit.trace and jit.script")
+        super().__init__()
+
+    @classmethod
+    def _of(cls, state):
+        """A module with these attributes: {name: tensor, module or plain value}."""
+        made = cls()
+        made._fill(state)
+        return made
+
+    def _fill(self, state):
+        kind = self._kind
+        self.training = bool(state.get("training", True))
+        for name, value in state.items():
+            if name in ("training", "_is_full_backward_hook"):
+                continue
+            if name not in self._open_names:
+                raise RuntimeError(f"jit: the class {kind.node.name} declares no attribute {shown(name)}")
+            if isinstance(value, flambeau.nn.Module):
+                self._modules[name] = value
+            elif name in kind.parameters and (value is None or isinstance(value, flambeau.Tensor)):
+                self._parameters[name] = value if value is None or isinstance(
+                    value, flambeau.nn.Parameter) else flambeau.nn.Parameter(value.detach(), value.requires_grad)
+            elif isinstance(value, flambeau.Tensor) or name in kind.buffers:
+                self.register_buffer(name, value)
+            else:
+                object.__setattr__(self, name, value)
+
+    def define(self, src):
+        """Refused: methods of a finished program cannot be added."""
+        raise NotImplementedError("define: methods cannot be added to a finished program; write them in the Module, "
+                                  "and script or trace that")
+
+    # ---- as Python sees it -------------------------------------------------------------------------------------------
+
+    def _get_name(self):
+        return "RecursiveScriptModule"
+
+    def extra_repr(self):
+        """The class that it was."""
+        return f"original_name={self.original_name}"
+
+    def forward(self, *args, **kwargs):
+        """Refused where the program has none: of a trace only the outermost module can be called."""
+        raise NotImplementedError(f"forward: the program has no forward for the {self.original_name} inside; call the "
+                                  "whole module")
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __bool__(self):
+        return True
+
+    def __iter__(self):
+        if not self._of_modules():
+            raise TypeError(f"a {self.original_name} is no container of modules")
+        return iter(self._modules if self.original_name == "ModuleDict" else self._modules.values())
+
+    def __contains__(self, key):
+        return key in self._modules
+
+    def __getitem__(self, index):
+        if not self._of_modules():
+            raise TypeError(f"a {self.original_name} is no container of modules")
+        return self._modules[index] if isinstance(index, str) else list(self._modules.values())[index]
+
+    def _of_modules(self):
+        return self.original_name in ("Sequential", "ModuleList", "ModuleDict")
+
+    def __deepcopy__(self, memo):
+        made = memo[id(self)] = type(self)()
+        vars(made).update(copy.deepcopy(vars(self), memo))
+        return made
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a TorchScript module is not pickled; write it by jit.save, and read it by jit.load")
+
+
+class TopLevelTracedModule(RecursiveScriptModule):
+    """A module that `jit.trace` made: the operators of one run."""
+
+    def _get_name(self):
+        return type(self).__name__
+
+
+class ScriptFunction:
+    """A function whose program is TorchScript: that of a trace; or, of `jit.script`, written from its source when it is
+    asked for, while the function runs as it is.
+    """
+
+    def __init__(self, function, program=None, qualified=None):
+        functools.update_wrapper(self, function)
+        self._function, self._made = function, None if program is None else (program, qualified)
+
+    @property
+    def _program(self):
+        return self._compiled()[0]
+
+    def _compiled(self):
+        """(Program, qualified name)."""
+        if self._made is None:
+            self._made = flambeau.jit._scripted_function(self._function)
+        return self._made
+
+    def __call__(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    @property
+    def name(self):
+        """Its name."""
+        return self.__name__
+
+    @property
+    def qualified_name(self):
+        """Its name in the program."""
+        return self._compiled()[1]
+
+    @property
+    def code(self):
+        """Its text."""
+        program, qualified = self._compiled()
+        return program.source(qualified)
+
+    @property
+    def graph(self):
+        """The fx Graph of a function that was traced."""
+        return graph_of(self._program)
+
+    inlined_graph = graph
+
+    def save(self, f, _extra_files=None):
+        """Writes it to a file: see `jit.save`."""
+        flambeau.jit.save(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files=None):
+        """The bytes of such a file."""
+        return _buffer(self, _extra_files)
+
+    def __repr__(self):
+        return f"<ScriptFunction {self.__name__}>"
+
+    def __reduce__(self):
+        raise TypeError("a TorchScript function is not pickled; write it by jit.save, and read it by jit.load")

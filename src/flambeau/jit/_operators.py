@@ -1,0 +1,248 @@
+"""The operators that TorchScript calls by name: `torch.add`, `ops.prim.device`, `ops.torchvision.nms`, and methods and
+attributes of values. These tables are all that a program can reach.
+"""
+
+import flambeau
+
+from .. import _C
+from .._shown import shown
+from ..futures import Future
+from ..ops.namespaces import known
+from ._forms import TENSORS, listed, same, size
+from ._modules import Error
+from ._numbers import DTYPES, FORMATS, LAYOUTS, NUMBERS, meant
+from ._plain import FUNCTIONS as PLAIN
+
+#: named arguments whose numbers mean one of these
+_MEANINGS = {"dtype": DTYPES, "out_dtype": DTYPES, "layout": dict(enumerate(LAYOUTS)),
+             "memory_format": dict(enumerate(FORMATS))}
+#: {operator: {place: what its number means}}
+_PLACES = {name: {2: DTYPES} for name in ("softmax", "log_softmax", "special_softmax", "special_log_softmax",
+                                          "_safe_softmax")}
+_PLACES.update({name: {3: DTYPES} for name in ("_softmax_backward_data", "_log_softmax_backward_data")})
+#: attributes of values that a program may read
+_READABLE = {
+    _C.Tensor: frozenset("shape dtype device requires_grad grad T H mT mH data is_cuda is_cpu is_mkldnn is_sparse "
+                         "is_sparse_csr is_quantized is_meta is_leaf layout ndim real imag itemsize nbytes".split()),
+    _C.device: frozenset(("type", "index")),
+    slice: frozenset(("start", "stop", "step")),
+}
+
+
+def _numbered(call, places=None):
+    """`call` with the numbers of dtypes, layouts and memory formats in place of these."""
+    def with_meanings(*args, **kwargs):
+        for name in kwargs:
+            if name in _MEANINGS:
+                kwargs[name] = meant(kwargs[name], _MEANINGS[name])
+        if places:
+            args = [meant(value, places[k]) if k in places else value for k, value in enumerate(args)]
+        if kwargs and kwargs.get("layout", 0) is None:
+            del kwargs["layout"]
+        return call(*args, **kwargs)
+
+    return with_meanings
+
+
+#: functions of the package that are no records of operators
+_FUNCTIONS = frozenset("""
+    _shape_as_tensor as_tensor broadcast_shapes can_cast ccol_indices_copy col_indices_copy crow_indices_copy dequantize
+    fake_quantize_per_channel_affine fake_quantize_per_tensor_affine hspmm indices_copy initial_seed int_repr is_complex
+    is_conj is_floating_point is_grad_enabled is_inference is_nonzero is_signed is_autocast_enabled numel
+    q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme quantize_per_channel
+    quantize_per_tensor quantize_per_tensor_dynamic row_indices_copy seed smm sparse_bsc_tensor sparse_bsr_tensor
+    sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor sspaddmm tensor values_copy
+""".split())
+#: methods of tensors that are no records of operators
+_METHODS = frozenset("""
+    __and__ __iand__ __ilshift__ __ior__ __irshift__ __ixor__ __lshift__ __or__ __rshift__ __xor__ _indices _nnz _values
+    backward ccol_indices coalesce col_indices cpu crow_indices cuda dense_dim detach_ dim element_size indices
+    is_coalesced is_contiguous is_pinned is_set_to item pin_memory polygamma_ requires_grad_ resize_ retain_grad
+    row_indices sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ storage_offset swapaxes_ to_dense
+    to_mkldnn to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc to_sparse_csr type_as values float double half
+    bfloat16 int long short char bool byte get_device nelement is_contiguous expand_as ndimension
+""".split())
+#: methods of tensors whose numbers may be given one by one
+SIZES = frozenset("view reshape permute expand repeat tile flip new_zeros new_ones new_empty".split())
+#: names of older forms, and the operators that they are
+_ALIASES = {"nll_loss_nd": "nll_loss", "nll_loss2d": "nll_loss"}
+
+
+def _of_tensors(name):
+    """The operator of tensors under a name, or None."""
+    name = _ALIASES.get(name, name)
+    if name in TENSORS:
+        return TENSORS[name]
+    found = getattr(flambeau, name, None)
+    if isinstance(found, _C.Op) or (callable(found) and (name in _FUNCTIONS or name.startswith("_foreach_"))):
+        return found
+    found = getattr(known("aten"), name, None)
+    if found is not None:
+        return found
+    for space in ("linalg", "fft", "special"):
+        found = getattr(getattr(flambeau, space), name[len(space) + 1:], None)
+        if name.startswith(f"{space}_") and isinstance(found, _C.Op):
+            return found
+    return getattr(_C.Tensor, name, None) if name in _METHODS else None
+
+
+def _absent(name):
+    def call(*args, **kwargs):
+        raise NotImplementedError(f"jit: the program calls {name}, which is not available; run it where it was "
+                                  "written, or write its module in Python and load the weights")
+
+    return call
+
+
+class _Both:
+    """An operator that has forms for tensors, and others for numbers, texts, lists and dicts."""
+
+    def __init__(self, tensors, plain):
+        self.tensors, self.plain = tensors, plain
+
+    def __call__(self, *args, **kwargs):
+        """The form for the arguments: tensors may stand in a list."""
+        for x in args:
+            if isinstance(x, _C.Tensor) or (type(x) is list and x and isinstance(x[0], _C.Tensor)
+                                            and self.plain not in _OF_LISTS):
+                return self.tensors(*args, **kwargs)
+        return self.plain(*args, **kwargs)
+
+
+#: what a list of tensors is given to as a list
+_OF_LISTS = {PLAIN[name] for name in ("len", "append", "__getitem__", "_set_item", "slice", "select", "extend",
+                                      "insert", "pop", "clear", "reverse", "copy", "list", "Delete", "__contains__",
+                                      "index", "__is__", "__isnot__", "remove", "count", "eq", "ne", "add", "mul")}
+_FOUND = {}
+
+
+def _divided_as_before(a, b, rounding_mode=None):
+    """Whole numbers gave whole numbers up to version 3 of the format."""
+    whole = all(not x.is_floating_point() and not x.is_complex() if isinstance(x, _C.Tensor) else isinstance(x, int)
+                for x in (a, b))
+    return flambeau.div(a, b, rounding_mode="trunc" if whole and rounding_mode is None else rounding_mode)
+
+
+def versioned(version):
+    """{name: operator} of those that meant something else in that version of the format."""
+    found = {}
+    if version < 4:
+        found["div"] = _Both(_divided_as_before, PLAIN["div"])
+        found["div_"] = lambda a, b: a.copy_(_divided_as_before(a, b))
+    return found
+
+
+def operator(name):
+    """The function behind `torch.name` in a program."""
+    if name not in _FOUND:
+        plain, tensors = PLAIN.get(name), _of_tensors(name)
+        if tensors is not None:
+            tensors = _numbered(listed(tensors) if name in _LISTS else tensors, _PLACES.get(name))
+        _FOUND[name] = (_Both(tensors, plain) if plain and tensors else plain or tensors or _absent(f"torch.{name}"))
+    return _FOUND[name]
+
+
+#: operators whose results are lists in TorchScript
+_LISTS = {"chunk", "split", "split_with_sizes", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "gradient",
+          "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "broadcast_tensors", "meshgrid", "align_tensors",
+          "nonzero_numpy"}
+
+
+# ---- ops.prim and the operators of libraries -------------------------------------------------------------------------
+
+_EXCEPTIONS = {kind.__name__: kind for kind in (
+    ArithmeticError, AssertionError, AttributeError, EOFError, IndexError, KeyError, LookupError, NotImplementedError,
+    OverflowError, TypeError, ValueError, ZeroDivisionError)}
+_RAISED = {}
+
+
+def _raise(text, kind=None):
+    """The exception that the program names, where it is one of Python's own."""
+    name = (kind or "").rpartition(".")[2]
+    if kind is None and text.startswith("AssertionError"):
+        name, text = "AssertionError", text.partition(": ")[2]
+    if name in _EXCEPTIONS and name not in _RAISED:
+        _RAISED[name] = type(name, (Error, _EXCEPTIONS[name]), {"__module__": "flambeau.jit"})
+    raise _RAISED.get(name, Error)(text)
+
+
+def _read(name):
+    return lambda x: attribute(x, name)
+
+
+_PRIM = {
+    "RaiseException": _raise, "dtype": lambda x: NUMBERS[x.dtype], "layout": lambda x: NUMBERS[x.layout],
+    "shape": size, "NumToTensor": lambda x: flambeau.tensor(x), "tolist": lambda x, *_: x.tolist(),
+    "unchecked_cast": same, "unchecked_unwrap_optional": same, "Print": print, "rangelist": lambda n: list(range(n)),
+    "EnumName": lambda x: x.name, "EnumValue": lambda x: x.value, "TupleIndex": lambda x, k: x[k],
+    "StringIndex": lambda x, k: x[k], "TupleUnpack": tuple, "IfThenElse": lambda c, a, b: a if c else b,
+    "AutogradAnyNonZero": lambda *xs: True, "id": id, "data": lambda x: x.detach(), "min": PLAIN["min"],
+    "max": PLAIN["max"], "abs": abs, "name": lambda x: None, "itemsize": lambda x: x.element_size(),
+    **{f"is_{name}": lambda x: False for name in ("nested", "xpu", "mps", "mtia", "maia", "vulkan", "hpu", "ipu",
+                                                  "xla", "ort")},
+    **{name: _read(name) for name in ("device", "is_cuda", "is_cpu", "is_sparse", "is_sparse_csr", "is_quantized",
+                                      "is_mkldnn", "is_meta", "requires_grad", "grad", "type", "index", "nbytes")},
+}
+
+
+def library(space, name):
+    """The function behind `ops.space.name` in a program."""
+    if space == "prim":
+        return _PRIM.get(name) or _absent(f"ops.prim.{name}")
+    if space == "aten":
+        return operator(name)
+    found = known(space)
+    if found is None:
+        return _later(space, name)
+    try:
+        return getattr(found, name)
+    except AttributeError:
+        return _later(space, name)
+
+
+def _later(space, name):
+    """An operator of a library that may be registered before it is called."""
+    def call(*args, **kwargs):
+        found = getattr(known(space), name, None) if known(space) is not None else None
+        if found is None:
+            raise NotImplementedError(f"jit: the program calls ops.{space}.{name}, which is not registered; import the "
+                                      "module that defines it first")
+        return found(*args, **kwargs)
+
+    return call
+
+
+# ---- attributes and methods of values --------------------------------------------------------------------------------
+
+def attribute(value, name):
+    """`value.name`, where a program may read it."""
+    open_names = getattr(type(value), "_open_names", None)
+    if open_names is not None and name in open_names:
+        return getattr(value, name)
+    if isinstance(value, flambeau.nn.Module):
+        for table in (value._parameters, value._buffers, value._modules):
+            if name in table:
+                return table[name]
+        if name == "training":
+            return value.training
+    if isinstance(value, _C.Tensor) and name in _READABLE[_C.Tensor]:
+        return getattr(value, name)
+    for kind, names in _READABLE.items():
+        if isinstance(value, kind) and name in names:
+            return getattr(value, name)
+    raise AttributeError(f"jit: a program may not read the attribute {shown(name)} of a {type(value).__name__}")
+
+
+def method(value, name):
+    """`value.name`, to be called: a method of an object of the program, or an operator with the value before its
+    arguments."""
+    if hasattr(type(value), "_open_names") or isinstance(value, flambeau.nn.Module):
+        if name == "forward" and isinstance(value, flambeau.nn.Module):
+            return value.forward
+        return attribute(value, name)
+    if isinstance(value, Future) and name == "wait":
+        return value.wait
+    found = operator(name)
+    if isinstance(value, _C.Tensor) and name in SIZES:
+        return _numbered(getattr(value, name))
+    return lambda *args, **kwargs: found(value, *args, **kwargs)

@@ -1,0 +1,112 @@
+"""jit.script: a function or module as a program that is written from its source."""
+
+import inspect
+
+from .._places import is_ours
+from ..nn import Module
+from ._layers import forward_of
+from ._program import Program
+from ._source import NotScriptable, Source, type_of, type_text
+from ._writing import Classes, Constants, quoted
+
+
+class Script:
+    """The texts of one program, while they are written."""
+
+    def __init__(self):
+        self.functions = {}   # function -> qualified name
+        self.texts = {}       # name of a module -> [text]
+        self.constants = Constants()
+        self.methods = {}     # id of a module -> {name: text}
+        self.modules = []     # those modules: their ids must stay theirs
+
+    def function(self, function, kinds=()):
+        """The qualified name of a function of the program; `kinds` are the types of its first call's constants."""
+        function = inspect.unwrap(function)
+        if function not in self.functions:
+            home = "__torch__" if function.__module__ == "__main__" else f"__torch__.{_path(function.__module__)}"
+            taken, name = set(self.functions.values()), function.__name__
+            while f"{home}.{name}" in taken:
+                name += "_"
+            self.functions[function] = f"{home}.{name}"
+            try:
+                self.texts.setdefault(home, []).append(Source(self, function, kinds=kinds).text(name))
+            except NotScriptable:
+                del self.functions[function]
+                raise
+        return self.functions[function]
+
+    def method(self, module, name):
+        """Writes a method of a module, once."""
+        found = self.methods.setdefault(id(module), {})
+        if name not in found:
+            self.modules.append(module)
+            found[name] = ""  # it may call itself
+            found[name] = self._method(module, name)
+
+    def _method(self, module, name):
+        function = inspect.unwrap(getattr(type(module), name))
+        if getattr(function, "_jit_unused", False):
+            return _raising(function, name, f"{name} is left out of scripts (jit.ignore, jit.unused)")
+        if name == "forward" and is_ours(type(module).__module__):
+            found = forward_of(self, module)
+            if found is not None:
+                return found
+        if module._forward_hooks or module._forward_pre_hooks:
+            raise NotScriptable(f"jit.script: the {type(module).__name__} has hooks, which a program has not")
+        return Source(self, function, module).text(name)
+
+
+def _path(name):
+    """The name of a Python module in names that TorchScript reads."""
+    parts = ["torch" if part == "flambeau" else part for part in name.split(".")]
+    return ".".join(part if part.isidentifier() else f"_{part}" for part in parts)
+
+
+def _raising(function, name, text):
+    parameters = list(inspect.signature(function).parameters)
+    head = ", ".join(["self: SELF", *parameters[1:]])
+    return f"def {name}({head}):\n  ops.prim.RaiseException({quoted(text)}, \"builtins.RuntimeError\")\n"
+
+
+# ---- what script returns ---------------------------------------------------------------------------------------------
+
+def _attributes(module):
+    """{name: type} of the plain values that a module holds."""
+    hints = {}
+    for kind in reversed(type(module).__mro__):
+        hints.update(vars(kind).get("__annotations__", {}))
+    found = {}
+    plain = vars(Module())
+    for name, value in vars(module).items():
+        if name in plain or name.startswith("_") or not name.isidentifier():
+            continue
+        try:
+            kind = type_text(hints[name]) if name in hints else type_of(value)
+        except (NotScriptable, NameError, AttributeError, SyntaxError):
+            kind = type_of(value)
+        if kind is not None:
+            found[name] = kind
+    return found
+
+
+def scripted_module(module):
+    """The module as one whose class and methods are a program: a RecursiveScriptModule."""
+    script = Script()
+    exported = [name for name in dir(type(module)) if getattr(getattr(type(module), name), "_jit_export", False)]
+    for name in ("forward", *exported):
+        script.method(module, name)
+    classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()), _attributes)
+    classes.of(module)
+    texts = {home: "".join(parts) for home, parts in script.texts.items()}
+    for home, parts in classes.texts.items():
+        texts[home] = texts.get(home, "") + "".join(parts)
+    return Program(texts, script.constants.values, "<script>").module(module, classes)
+
+
+def scripted_function(function):
+    """(Program, qualified name) of a function."""
+    script = Script()
+    qualified = script.function(function)
+    texts = {home: "".join(parts) for home, parts in script.texts.items()}
+    return Program(texts, script.constants.values, "<script>"), qualified

@@ -1,0 +1,614 @@
+"""The source of one function, on its way to TorchScript's text.
+
+TorchScript has Python's grammar and its own names. Statements stay as they are; each name is looked up where the
+function would find it, and becomes an operator (`torch.relu`), a constant, or another function of the program. Loops
+over modules of a container are written out, since TorchScript has no lists of modules. Types are those of the
+annotations; an argument without one has that of the first call's constants, or is a Tensor.
+"""
+
+import ast
+import builtins
+import enum
+import inspect
+import math
+import textwrap
+import types
+import typing
+
+import flambeau
+
+from .. import _C
+from .._shown import shown
+from ..nn import Module
+from ..nn import functional as F
+from ..ops import OPS
+from ._compile import BUILTINS
+from ._modules import ScriptFunction
+from ._numbers import NUMBERS
+from ._operators import SIZES
+from ._writing import OTHERWISE, Raw, Writer, attribute_path, number, quoted, spelled, stays_whole
+
+#: classes of types in annotations, by what they are called in TorchScript
+_TYPES = {flambeau.Tensor: "Tensor", int: "int", float: "float", bool: "bool", str: "str", complex: "complex",
+          type(None): "NoneType", flambeau.device: "Device", flambeau.dtype: "int", typing.Any: "Any",
+          flambeau.Size: "List[int]"}
+_GENERIC = {list: "List", dict: "Dict", tuple: "Tuple"}
+
+
+class NotScriptable(NotImplementedError):
+    """Python that has no form in TorchScript."""
+
+
+def type_text(kind):
+    """A type as TorchScript writes it."""
+    if isinstance(kind, str):
+        kind = eval(kind, {**vars(typing), "torch": flambeau, "Tensor": flambeau.Tensor, "flambeau": flambeau})
+    if kind in _TYPES:
+        return _TYPES[kind]
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        others = [part for part in parts if part is not type(None)]
+        inner = type_text(others[0]) if len(others) == 1 else f"Union[{', '.join(map(type_text, others))}]"
+        return inner if len(others) == len(parts) else f"Optional[{inner}]"
+    if origin in _GENERIC:
+        return f"{_GENERIC[origin]}[{', '.join(type_text(part) for part in parts if part is not Ellipsis)}]"
+    if origin is typing.Final or kind in _GENERIC:
+        return type_text(parts[0]) if parts else f"{_GENERIC[kind]}[Tensor]"
+    raise NotScriptable(f"jit.script: {shown(kind)} is no type of TorchScript")
+
+
+def type_of(value):
+    """The type of a module's attribute in TorchScript; None for what has none."""
+    if isinstance(value, flambeau.Tensor):
+        return "Tensor"
+    if type(value) in _TYPES:
+        return _TYPES[type(value)]
+    if isinstance(value, (list, tuple, dict)) and not hasattr(value, "_fields"):
+        if isinstance(value, tuple):
+            parts = [type_of(item) for item in value]
+            return f"Tuple[{', '.join(parts)}]" if value and None not in parts else None
+        items = [list(value), list(value.values())] if isinstance(value, dict) else [value]
+        kinds = [{type_of(item) for item in part} or {"Tensor"} for part in items]
+        if all(len(kind) == 1 and None not in kind for kind in kinds):
+            return f"{'Dict' if isinstance(value, dict) else 'List'}[{', '.join(kind.pop() for kind in kinds)}]"
+    return None
+
+
+class Source:
+    """The source of a function or method, on its way to TorchScript."""
+
+    def __init__(self, script, function, module=None, kinds=()):
+        self.script, self.function, self.owner = script, function, module
+        self.kinds = dict(kinds)  # {argument: type} of the first call
+        try:
+            lines, self.first = inspect.getsourcelines(function)
+            tree = ast.parse(textwrap.dedent("".join(lines)))
+        except (OSError, TypeError, SyntaxError):
+            raise NotScriptable(f"jit.script: the source of {shown(function.__name__)} is not at hand") from None
+        self.node = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)), None)
+        if self.node is None:
+            raise NotScriptable(f"jit.script: {shown(function.__name__)} is no function that is written by def")
+        self.scope = {**function.__globals__, **_closure(function)}
+        args = self.node.args
+        self.receiver = args.args[0].arg if module is not None else None
+        self.locals = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)} | {
+            n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        self.standing = {}  # local name -> the module or number that it stands for, in a loop that is written out
+
+    def refuse(self, node, what):
+        line = self.first + getattr(node, "lineno", 1) - 1
+        raise NotScriptable(f"jit.script: {self.function.__code__.co_filename}, line {line}: {what}")
+
+    def text(self, name):
+        """The definition, called `name`."""
+        args = self.node.args
+        if args.vararg or args.kwarg:
+            self.refuse(self.node, "functions of TorchScript have no * arguments")
+        parts = []
+        defaults = [None] * (len(args.args) - len(args.defaults)) + args.defaults
+        hints = self._hints()
+        for k, (arg, default) in enumerate(zip(args.args, defaults, strict=True)):
+            if k == 0 and self.receiver is not None:
+                parts.append(f"{arg.arg}: SELF")
+                continue
+            kind = hints.get(arg.arg) or ("Tensor" if default is None else self._default_type(default))
+            if arg.arg not in hints and kind in ("Tensor", "Optional[Tensor]"):
+                kind = self.kinds.get(arg.arg, kind)
+            value = "" if default is None else f"={ast.unparse(self.expression(default))}"
+            parts.append(f"{arg.arg}: {kind}{value}")
+        parts += [f"*, {a.arg}: {hints.get(a.arg, 'Tensor')}" for a in args.kwonlyargs]
+        body = self.body(self._without_docstring(self.node.body)) or [ast.Pass()]
+        returns = f" -> {hints['return']}" if "return" in hints else ""
+        made = ast.fix_missing_locations(ast.Module(body, []))
+        return f"def {name}({', '.join(parts)}){returns}:\n" + textwrap.indent(ast.unparse(made), "  ") + "\n"
+
+    def _hints(self):
+        """{argument: its type} of annotations."""
+        found = {}
+        for name, kind in getattr(self.function, "__annotations__", {}).items():
+            if isinstance(kind, str):
+                try:
+                    kind = eval(kind, self.scope)
+                except Exception:  # what the module has not got is no type here
+                    kind = flambeau.Tensor
+            found[name] = type_text(type(None) if kind is None else kind)
+        return found
+
+    def _default_type(self, default):
+        try:
+            value = ast.literal_eval(default)
+        except ValueError:
+            return "Tensor"
+        return "Optional[Tensor]" if value is None else type_of(value) or "Tensor"
+
+    @staticmethod
+    def _without_docstring(body):
+        first = body[0] if body else None
+        is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(
+            first.value.value, str)
+        return body[1:] if is_text else body
+
+    # ---- statements --------------------------------------------------------------------------------------------------
+
+    def body(self, statements):
+        return [made for s in statements for made in self.statement(s)]
+
+    def statement(self, node):
+        handler = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if handler is None:
+            self.refuse(node, f"TorchScript has no {type(node).__name__.lower()}")
+        made = handler(node)
+        return made if isinstance(made, list) else [made]
+
+    def _pass(self, node):
+        return node
+
+    _break = _continue = _pass
+
+    def _expr(self, node):
+        call = node.value
+        if isinstance(call, ast.Constant):
+            return []
+        if isinstance(call, ast.Call) and self.static(call.func)[1] is flambeau._assert:
+            return self._asserted(call.args[0], call.args[1])
+        return ast.Expr(self.expression(call))
+
+    def _return(self, node):
+        return ast.Return(node.value and self.expression(node.value))
+
+    def _assign(self, node):
+        value = self.expression(node.value)
+        if len(node.targets) == 1:
+            return ast.Assign([self.expression(node.targets[0])], value, lineno=0)
+        first = self.expression(node.targets[0])
+        again = [ast.Assign([self.expression(t)], _loaded(first), lineno=0) for t in node.targets[1:]]
+        return [ast.Assign([first], value, lineno=0), *again]
+
+    def _augassign(self, node):
+        return ast.AugAssign(self.expression(node.target), node.op, self.expression(node.value))
+
+    def _annassign(self, node):
+        if node.value is None:
+            return []
+        kind = ast.parse(type_text(eval(ast.unparse(node.annotation), self.scope)), mode="eval").body
+        value = ast.Call(ast.Name("annotate", ast.Load()), [kind, self.expression(node.value)], [])
+        return ast.Assign([self.expression(node.target)], value, lineno=0)
+
+    def _if(self, node):
+        known, value = self.static(node.test)
+        if known:
+            return self.body(node.body if value else node.orelse)
+        return ast.If(self.expression(node.test), self.body(node.body) or [ast.Pass()], self.body(node.orelse))
+
+    def _while(self, node):
+        return ast.While(self.expression(node.test), self.body(node.body) or [ast.Pass()], [])
+
+    def _for(self, node):
+        modules = self._modules_of(node.iter)
+        if modules is None:
+            modules = self._numbers_of(node)
+        if modules is None:
+            return ast.For(self.expression(node.target), self.expression(node.iter), self.body(node.body), [], lineno=0)
+        if any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node)):
+            self.refuse(node, "a loop over modules is written out, and cannot have break or continue")
+        return [made for bound in modules for made in self._once(node, bound)]
+
+    def _once(self, node, bound):
+        """The body for one item of a loop over modules: (index or key, module) or a module alone."""
+        targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+        made, before = [], dict(self.standing)
+        for target, item in zip(targets, bound if len(targets) > 1 else bound[-1:], strict=True):
+            if isinstance(item, Module) or self._is_looked_up(node, target.id):
+                self.standing[target.id] = item
+            else:
+                made.append(ast.Assign([ast.Name(target.id, ast.Store())], ast.Constant(item), lineno=0))
+        made += [m for s in node.body for m in self.statement(_copy(s))]
+        self.standing = before
+        return made
+
+    def _modules_of(self, node):
+        """[(index or key, module)] of a loop over a container of modules; None for other loops."""
+        call = node.func if isinstance(node, ast.Call) else None
+        if isinstance(call, ast.Name) and call.id == "enumerate" and len(node.args) == 1:
+            inner = self._modules_of(node.args[0])
+            return inner and [(k, item[-1]) for k, item in enumerate(inner)]
+        way = call.attr if isinstance(call, ast.Attribute) and call.attr in ("items", "values", "keys") else None
+        known, value = self.static(call.value if way else node)
+        if not known or not isinstance(value, (flambeau.nn.ModuleList, flambeau.nn.Sequential,
+                                               flambeau.nn.ModuleDict)):
+            return None
+        if isinstance(value, flambeau.nn.ModuleDict):
+            return [(key, key if way in (None, "keys") else module) for key, module in value.items()]
+        return list(enumerate(value))
+
+    def _numbers_of(self, node):
+        """[(number,)] of a loop over a range whose numbers name modules (`getattr(self, f"conv{k}")`), or None."""
+        call = node.iter
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
+                and isinstance(node.target, ast.Name) and self._is_looked_up(node, node.target.id)):
+            return None
+        try:
+            return [(k,) for k in range(*map(self._settled, call.args))]
+        except (NameError, AttributeError, TypeError):
+            return self.refuse(node, "the range of a loop that names modules must be known")
+
+    @staticmethod
+    def _is_looked_up(node, name):
+        """Whether a getattr or hasattr in a loop is given the loop's number."""
+        return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ("getattr", "hasattr")
+                   and any(isinstance(m, ast.Name) and m.id == name for m in ast.walk(n)) for n in ast.walk(node))
+
+    def _settled(self, node):
+        """The value of an expression of what is known."""
+        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        known = {self.receiver: self.owner, **self.standing}
+        if names & self.locals - known.keys():
+            raise NameError
+        return eval(ast.unparse(node), {**self.scope, **known})
+
+    def _assert(self, node):
+        return self._asserted(node.test, node.msg)
+
+    def _asserted(self, test, message):
+        text = self._said(message) if message is not None else ast.Constant("")
+        return ast.If(ast.UnaryOp(ast.Not(), self.expression(test)), [_raise(text, "AssertionError")], [])
+
+    def _said(self, node):
+        """The text of an error; its constant parts alone where the rest has no form."""
+        try:
+            return self.expression(_loaded(node))
+        except NotScriptable:
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            return ast.Constant("".join(p.value if isinstance(p, ast.Constant) else "…" for p in parts))
+
+    def _raise(self, node):
+        call = node.exc
+        name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else getattr(
+            call, "id", None)
+        if name is None or not isinstance(getattr(builtins, name, None), type):
+            self.refuse(node, "raise takes an exception of Python's own, with a text")
+        args = call.args if isinstance(call, ast.Call) else []
+        return _raise(self._said(args[0]) if args else ast.Constant(""), name)
+
+    def _with(self, node):
+        self.refuse(node, "contexts such as no_grad() are not written; use detach(), or put them around the call")
+
+    # ---- expressions -------------------------------------------------------------------------------------------------
+
+    def static(self, node):
+        """(True, value) of what is settled when the program is written: modules, constants, whether one is None."""
+        if isinstance(node, ast.Constant):
+            return True, node.value
+        if isinstance(node, ast.Name):
+            if node.id in self.standing:
+                return True, self.standing[node.id]
+            if node.id == self.receiver:
+                return True, self.owner
+            if node.id in self.locals:
+                return False, None
+            found = self.scope.get(node.id, getattr(builtins, node.id, None))
+            return node.id in self.scope or hasattr(builtins, node.id), found
+        if isinstance(node, ast.Attribute):
+            return self._static_attribute(node)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            known, owner = self.static(node.value)
+            if known and owner is OPS:
+                return True, OPS[node.slice.value]
+            is_container = known and isinstance(owner, (flambeau.nn.ModuleList, flambeau.nn.Sequential,
+                                                        flambeau.nn.ModuleDict))
+            return (True, owner[node.slice.value]) if is_container else (False, None)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            known, value = self.static(node.operand)
+            return (known and isinstance(value, (bool, Module)), not value)
+        if isinstance(node, ast.Call):
+            return self._static_call(node)
+        return self._static_comparison(node)
+
+    def _static_call(self, node):
+        """is_scripting(), and what getattr and hasattr find in a module."""
+        known, function = self.static(node.func)
+        if known and function in (flambeau.jit.is_scripting, flambeau.jit.is_tracing):
+            return True, function is flambeau.jit.is_scripting
+        if known and function in (getattr, hasattr):
+            owner_known, owner = self.static(node.args[0])
+            try:
+                name = self._settled(node.args[1])
+            except NameError:
+                return False, None
+            if owner_known and isinstance(owner, Module):
+                if function is hasattr:
+                    return True, hasattr(owner, name)
+                value = getattr(owner, name, None)
+                return (value is None and not hasattr(owner, name)) or isinstance(value, Module), value
+        return False, None
+
+    def _static_attribute(self, node):
+        known, owner = self.static(node.value)
+        if not known or not isinstance(owner, (Module, types.ModuleType)) or not hasattr(owner, node.attr):
+            return False, None
+        value = getattr(owner, node.attr)
+        if isinstance(owner, Module) and not (value is None or isinstance(value, (Module, types.MethodType))):
+            return False, None  # what an attribute is may change: the program reads it
+        return True, value
+
+    def _static_comparison(self, node):
+        if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot))
+                and isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None):
+            return False, None
+        known, value = self.static(node.left)
+        if not known and isinstance(node.left, ast.Attribute):
+            owner_known, owner = self.static(node.left.value)
+            if owner_known and isinstance(owner, Module) and hasattr(owner, node.left.attr):
+                known, value = True, getattr(owner, node.left.attr)
+        return known, (value is None) == isinstance(node.ops[0], ast.Is)
+
+    def expression(self, node):
+        handler = getattr(self, f"_x_{type(node).__name__.lower()}", None)
+        if handler is not None:
+            return handler(node)
+        if isinstance(node, (ast.Lambda, ast.Await, ast.Yield, ast.SetComp, ast.GeneratorExp, ast.NamedExpr)):
+            self.refuse(node, f"TorchScript has no {type(node).__name__.lower()}")
+        for name, child in ast.iter_fields(node):
+            if isinstance(child, ast.expr | ast.comprehension):
+                setattr(node, name, self.expression(child))
+            elif isinstance(child, list):
+                setattr(node, name, [self.expression(c) if isinstance(c, ast.expr | ast.comprehension) else c
+                                     for c in child])
+        return node
+
+    def _x_name(self, node):
+        if node.id in self.standing:
+            value = self.standing[node.id]
+            return self.path_of(value, node) if isinstance(value, Module) else self.constant(value, node)
+        if node.id in self.locals or isinstance(node.ctx, ast.Store):
+            return node
+        known, value = self.static(node)
+        return self.constant(value, node) if known else self.refuse(node, f"the name {node.id} is not defined")
+
+    def constant(self, value, node):
+        """A value from outside as an expression."""
+        if value is None or (isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)):
+            return ast.Constant(value)
+        if isinstance(value, (float, complex)):
+            return ast.parse(number(value), mode="eval").body
+        if isinstance(value, (tuple, list)):
+            items = [self.constant(item, node) for item in value]
+            return (ast.Tuple if isinstance(value, tuple) else ast.List)(items, ast.Load())
+        if isinstance(value, flambeau.device):
+            return ast.parse(f"torch.device({quoted(str(value))})", mode="eval").body
+        if isinstance(value, (flambeau.dtype, flambeau.layout, flambeau.memory_format)) and value in NUMBERS:
+            return ast.Constant(NUMBERS[value])
+        if isinstance(value, flambeau.Tensor):
+            return ast.parse(self.script.constants.of(value.detach()), mode="eval").body
+        if any(value is known for known in BUILTINS.values()):
+            return ast.Name(value.__name__, ast.Load())
+        return self.refuse(node, f"{shown(value)} has no form in TorchScript")
+
+    def path_of(self, module, node):
+        """The expression of a module inside the method's own."""
+        name = next((name for name, m in self.owner.named_modules() if m is module), None) if self.owner else None
+        if name is None:
+            self.refuse(node, f"the {type(module).__name__} is no module inside this one")
+        path = attribute_path(name, self.receiver) if name else self.receiver
+        return ast.parse(path, mode="eval").body
+
+    def _x_attribute(self, node):
+        known, value = self.static(node)
+        if known:
+            return self.path_of(value, node) if isinstance(value, Module) else self.constant(value, node)
+        node.value = self.expression(node.value)
+        return node
+
+    def _x_subscript(self, node):
+        known, value = self.static(node)
+        if known and isinstance(value, Module):
+            return self.path_of(value, node)
+        node.value, node.slice = self.expression(node.value), self.expression(node.slice)
+        return node
+
+    def _x_ifexp(self, node):
+        known, value = self.static(node.test)
+        if known:
+            return self.expression(node.body if value else node.orelse)
+        return ast.IfExp(self.expression(node.test), self.expression(node.body), self.expression(node.orelse))
+
+    def _x_joinedstr(self, node):
+        text, args = "", []
+        for part in node.values:
+            if isinstance(part, ast.Constant):
+                text += part.value
+            elif part.format_spec is not None or part.conversion != -1:
+                self.refuse(node, "f-strings of TorchScript have plain {} alone")
+            else:
+                text, _ = text + "{}", args.append(self.expression(part.value))
+        return _torch("format", [ast.Constant(text), *args])
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def _x_call(self, node):
+        known, value = self.static(node)
+        if known:
+            return self.path_of(value, node) if isinstance(value, Module) else self.constant(value, node)
+        known, function = self.static(node.func)
+        if known:
+            return self.call_of(function, node)
+        args, keywords = self._arguments(node)
+        if isinstance(node.func, ast.Attribute):
+            owner_known, owner = self.static(node.func.value)
+            if owner_known and isinstance(owner, str):
+                return ast.Call(ast.Attribute(ast.Constant(owner), node.func.attr, ast.Load()), args, keywords)
+            if node.func.attr in SIZES and (len(args) > 1 or (args and _is_number(args[0]))) and not any(
+                    isinstance(a, (ast.List, ast.Tuple)) for a in args):
+                args = [ast.List(args, ast.Load())]
+            return ast.Call(ast.Attribute(self.expression(node.func.value), node.func.attr, ast.Load()), args, keywords)
+        return ast.Call(self.expression(node.func), args, keywords)
+
+    def _arguments(self, node):
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            self.refuse(node, "calls of TorchScript have no * arguments")
+        return [self.expression(a) for a in node.args], [ast.keyword(k.arg, self.expression(k.value))
+                                                         for k in node.keywords]
+
+    def call_of(self, function, node):
+        """A call of something that is known."""
+        jit = flambeau.jit
+        if function is jit.annotate:
+            kind = ast.parse(type_text(eval(ast.unparse(node.args[0]), self.scope)), mode="eval").body
+            return ast.Call(ast.Name("annotate", ast.Load()), [kind, self.expression(node.args[1])], [])
+        if function is getattr:
+            return self.expression(ast.Attribute(node.args[0], self._settled(node.args[1]), ast.Load()))
+        if function in (isinstance, jit.isinstance):
+            kind = ast.parse(type_text(eval(ast.unparse(node.args[1]), self.scope)), mode="eval").body
+            return ast.Call(ast.Name("isinstance", ast.Load()), [self.expression(node.args[0]), kind], [])
+        if function is F._overwrite:
+            return self._overwrite(node)
+        args, keywords = self._arguments(node)
+        if isinstance(function, Module):
+            self.script.method(function, "forward")
+            return ast.Call(ast.Attribute(self.path_of(function, node), "forward", ast.Load()), args, keywords)
+        if isinstance(function, types.MethodType) and isinstance(function.__self__, Module):
+            self.script.method(function.__self__, function.__name__)
+            path = self.path_of(function.__self__, node)
+            return ast.Call(ast.Attribute(path, function.__name__, ast.Load()), args, keywords)
+        if isinstance(function, _C.Op):
+            made_of = self._made_of(function)
+            if made_of is not None:
+                return ast.Call(ast.parse(made_of, mode="eval").body, args, keywords)
+            return self._operator(function, args, keywords, node)
+        if isinstance(function, ScriptFunction):
+            function = function.__wrapped__
+        return self._function(function, args, keywords, node)
+
+    def _made_of(self, op):
+        """The qualified name of a composite's own function, where TorchScript has no operator for it."""
+        if op.kind != "composite" or op.namespace != "nn.functional" or stays_whole(op) or op.name in OTHERWISE:
+            return None
+        try:
+            return self.script.function(op.body)
+        except NotScriptable:
+            return None
+
+    def _overwrite(self, node):
+        """An activation in place: `nn.functional` gives the operator first."""
+        op = self.static(node.args[0])[1]
+        args = [self.expression(a) for a in node.args[1:]]
+        if op.inplace_form is not None:
+            return _torch(op.inplace_form.name, args)
+        return _torch("copy_", [args[0], _torch(op.name, args)])
+
+    def _function(self, function, args, keywords, node):
+        name = getattr(function, "__name__", "")
+        if function in (F.softmax, F.log_softmax):
+            given = inspect.signature(function).bind(*args, **{k.arg: k.value for k in keywords}).arguments
+            rest = [given[n] for n in ("dtype",) if n in given and not _is_none(given[n])]
+            return _torch(name, [given["input"], given["dim"], *rest])
+        if function in (flambeau.tensor, flambeau.as_tensor, flambeau.numel, flambeau.is_floating_point,
+                        flambeau.is_complex):
+            return _torch(name, args, keywords)
+        if function is flambeau.device:
+            return ast.Call(ast.Attribute(ast.Name("torch", ast.Load()), "device", ast.Load()), args, keywords)
+        if getattr(math, name, None) is function:
+            return _torch(name, args, keywords)
+        if any(function is known for known in BUILTINS.values()):
+            return ast.Call(ast.Name(name, ast.Load()), args, keywords)
+        if not isinstance(function, types.FunctionType):
+            self.refuse(node, f"{shown(function)} cannot be called by a program")
+        qualified = self.script.function(function, self._kinds(function, args, keywords))
+        return ast.Call(ast.parse(qualified, mode="eval").body, args, keywords)
+
+    def _kinds(self, function, args, keywords):
+        """{argument: type} of the constants in a call."""
+        given = dict(zip(inspect.signature(function).parameters, args))
+        given.update((k.arg, k.value) for k in keywords)
+        return {name: kind for name, value in given.items() if (kind := self._kind(value))}
+
+    def _kind(self, node):
+        try:
+            value = ast.literal_eval(node)
+        except (ValueError, TypeError):
+            known, value = self._attribute_value(node)
+            if not known:
+                return None
+        return None if value is None or isinstance(value, flambeau.Tensor) else type_of(value)
+
+    def _attribute_value(self, node):
+        """(True, value) of an attribute of the method's own module."""
+        is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.receiver
+        return (True, getattr(self.owner, node.attr)) if is_own and hasattr(self.owner, node.attr) else (False, None)
+
+    def _operator(self, op, args, keywords, node):
+        """As `spelled` says, where all that decides it is constant."""
+        try:
+            name, args, kwargs = spelled(op, tuple(map(_value, args)), {k.arg: _value(k.value) for k in keywords})
+        except (TypeError, KeyError, ValueError) as error:
+            return self.refuse(node, f"this call of {op.name} has no form in TorchScript: {error}")
+        writer = Writer(None, {}, self.script.constants)
+        parts = [*map(writer.value, args), *(f"{key}={writer.value(value)}" for key, value in kwargs.items())]
+        return ast.parse(f"{name}({', '.join(parts)})", mode="eval").body
+
+
+def _value(node):
+    """A constant as itself; anything else as its text."""
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError):
+        return Raw(ast.unparse(node))
+
+
+def _is_none(node):
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_number(node):
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+
+
+def _torch(name, args, keywords=()):
+    return ast.Call(ast.Attribute(ast.Name("torch", ast.Load()), name, ast.Load()), args, list(keywords))
+
+
+def _raise(text, kind):
+    path = ast.parse("ops.prim.RaiseException", mode="eval").body
+    return ast.Expr(ast.Call(path, [text, ast.Constant(f"builtins.{kind}")], []))
+
+
+def _loaded(target):
+    return ast.parse(ast.unparse(target), mode="eval").body
+
+
+def _copy(node):
+    return ast.parse(ast.unparse(node)).body[0]
+
+
+def _closure(function):
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in cells if _filled(cell)}
+
+
+def _filled(cell):
+    try:
+        return cell.cell_contents is not None or True
+    except ValueError:
+        return False

@@ -1,0 +1,423 @@
+"""jit.trace: a program of the operators that one run of a module or function calls."""
+
+import contextlib
+import copy
+import warnings
+
+import flambeau
+
+from .. import _C
+from .._shown import shown
+from .._subclasses.fake_tensor import FakeTensor
+from .._symbolic.shape_env import Retrace, ShapeEnv
+from .._tensor.overriding import TorchFunctionMode
+from ..export import Dim
+from ..export._trace import Export
+from ..export.graph_signature import InputKind, InputSpec, TensorArgument
+from ..fx.experimental._known import describe
+from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, depends_on_arguments
+from ..fx.proxy import Proxy
+from ..nn import Module
+from ..utils import _pytree
+from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
+from ._program import Program
+from ._state import TracerWarning, TracingCheckError, running
+from ._writing import Classes, Constants, Writer, assembled, attribute_path, named, quoted, stays_whole
+
+_RUNS = 64
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+
+
+class _Values(ProxyTorchDispatchMode):
+    """Records operators, and runs them: a value that Python reads becomes a constant."""
+
+    def before_reading(self, tensor):
+        if self.enable_tracing and depends_on_arguments(self.tracer.known.get(tensor)):
+            warnings.warn("jit.trace: the program reads a value of a tensor (item(), bool() and the like), which "
+                          "becomes a constant of the trace: other inputs may need another", TracerWarning, stacklevel=4)
+
+
+class _Whole(TorchFunctionMode):
+    """Calls that TorchScript has an operator for are one step of the trace."""
+
+    def __init__(self, mode):
+        super().__init__()
+        self.mode = mode
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if not (isinstance(func, _C.Op) and self.mode.enable_tracing and stays_whole(func)
+                and _told(func, args, kwargs)):
+            return func(*args, **kwargs)
+        node = self.mode.tracer.create_node("call_function", func, self.mode.tracer.of_value(tuple(args)),
+                                            self.mode.tracer.of_value(dict(kwargs)))
+        self.mode.enable_tracing = False
+        try:
+            recurrent = func.name in _RECURRENT and isinstance(args[0], FakeTensor)
+            result = _recurrent(*args) if recurrent else func(*args, **kwargs)
+        finally:
+            self.mode.enable_tracing = True
+        return self.mode.track(result, node)
+
+
+def _recurrent(x, hx, params, has_biases, layers, dropout, train, bidirectional, batch_first):
+    """Results without values of a recurrent network, whose layers would settle the length of a sequence."""
+    states = hx if isinstance(hx, (tuple, list)) else [hx]
+    out = x.new_empty((*x.shape[:-1], states[0].shape[-1] * (2 if bidirectional else 1)))
+    return out, *map(flambeau.empty_like, states)
+
+
+def _told(func, args, kwargs):
+    """Whether this call has a form in TorchScript: packed sequences, old ways to say things and the like have none."""
+    if func.name in _RECURRENT:
+        return len(args) == 9 and not kwargs and isinstance(args[3], bool)
+    if kwargs.get("out") is not None:
+        return False
+    try:
+        given = named(func, args, kwargs)
+    except (TypeError, ValueError):
+        return False
+    return all(given.get(name) is None for name in ("size_average", "reduce", "max_norm", "generator")) and not (
+        given.get("return_indices") or given.get("out"))
+
+
+class _Trace(Export):
+    """One run of a module under the trace."""
+
+    def __init__(self, mod, args, kwargs, said, env):
+        super().__init__(mod, args, kwargs, said, env)
+        self.real = env is None
+        if self.real:
+            self.fake = None
+
+    def mode(self):
+        if not self.real:
+            return super().mode()
+        return _Values(self.tracer, "real")
+
+    def called(self, mode, args, kwargs):
+        with _Whole(mode):
+            return self.mod(*args, **kwargs)
+
+    def _argument(self, name, leaf, said):
+        if not self.real:
+            return super()._argument(name, leaf, said)
+        node = self.tracer.create_node("placeholder", name, (), {}, name=name)
+        node.target = node.name
+        value = leaf.detach().clone()
+        self.tracer.known[value] = Proxy(node, self.tracer)
+        self.user.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))
+        describe(node, value)
+        return value
+
+
+def _doubled(x):
+    """An example like x with two of what it has one, in its first dimension."""
+    return x.detach().expand(2, *x.shape[1:]).requires_grad_(x.requires_grad) if x.dim() > 1 and x.shape[0] == 1 else x
+
+
+def _recorded(mod, args, kwargs):
+    """The trace of a run, and what `recorded` says of it: with open sizes, or the example's where values decide."""
+    leaves, spec = _pytree.tree_flatten((args, kwargs))
+    for leaf in leaves:
+        if not isinstance(leaf, _C.Tensor):
+            raise RuntimeError(f"jit.trace: example inputs are tensors, and tuples, lists and dicts of them; got a "
+                               f"{type(leaf).__name__}")
+    try:
+        found = _with_open_sizes(mod, args, kwargs, leaves)
+    except Exception:  # values decide, or the program does not run without: it is run with them
+        trace = _Trace(mod, args, kwargs, [{}] * len(leaves), None)
+        with flambeau.no_grad():
+            return trace, trace.recorded()
+    larger = [_doubled(leaf) for leaf in leaves]
+    if all(a is b for a, b in zip(larger, leaves, strict=True)):
+        return found
+    try:
+        other = _with_open_sizes(mod, *_pytree.tree_unflatten(larger, spec), leaves)
+    except Exception:  # the size of 1 has to be 1
+        return found
+    return other if _steps(other) == _steps(found) and _first_is_open(other[0], leaves, 1) else found
+
+
+def _with_open_sizes(mod, args, kwargs, leaves):
+    """A trace with all sizes open; with the first ones alone where the program settles them otherwise."""
+    found = _with_sizes(mod, args, kwargs, None)
+    if not _first_is_open(found[0], leaves, 0):
+        other = _with_sizes(mod, args, kwargs, 1)
+        if _first_is_open(other[0], leaves, 0):
+            return other
+    return found
+
+
+def _with_sizes(mod, args, kwargs, dims):
+    """A trace in which so many sizes of each tensor are open; None: all."""
+    said = [dict.fromkeys(range(leaf.dim())[:dims], Dim.AUTO) for leaf in _pytree.tree_leaves((args, kwargs))]
+    env = ShapeEnv(duck_shape=False)
+    env.restarts = True
+    for _ in range(_RUNS):
+        try:
+            trace = _Trace(mod, args, kwargs, said, env)
+            return trace, trace.recorded()
+        except Retrace:
+            env.restarted()
+    raise NotImplementedError("jit.trace: the sizes of this program need more conditions than can be found")
+
+
+def _first_is_open(trace, leaves, size):
+    """Whether the first sizes of inputs stay open in a trace: all of them, or (1) those that are 1 in the example."""
+    asked = {f"{name}.shape[0]" for name, leaf in zip(trace.leaf_names, leaves, strict=True)
+             if leaf.dim() > 1 and size in (0, leaf.shape[0])}
+    return not any(name in asked and symbol in trace.env.replacements for symbol, name in trace.symbols.names.items())
+
+
+def _steps(found):
+    """The operators of a trace, apart from those that read sizes."""
+    return [node.target for node in found[0].tracer.graph.nodes
+            if node.op == "call_function" and isinstance(node.target, _C.Op)]
+
+
+# ---- the text of a trace ---------------------------------------------------------------------------------------------
+
+def _arguments(trace):
+    """(declarations of the arguments, {node: expression})."""
+    by_name = {node.name: node for node in trace.tracer.graph.nodes if node.op == "placeholder"}
+    users = [by_name[spec.arg.name] for spec in trace.user]
+    args, kwargs = _pytree.tree_unflatten(users, trace.in_spec)
+    names = trace.names
+    declared, places = [], {}
+    for name, value in zip(names, (*args, *kwargs.values()), strict=True):
+        name = name if name not in ("self", "torch", "ops") else f"{name}_"
+        leaves, spec = _pytree.tree_flatten(value)
+        declared.append(f"{name}: {assembled(spec, [('', 'Tensor')] * len(leaves))[1]}")
+        for path, node in _pytree.tree_flatten_with_path(value)[0]:
+            places[node] = name + "".join(_step(key) for key in path)
+    return declared, places
+
+
+def _step(key):
+    inner = getattr(key, "idx", getattr(key, "key", None))
+    return f"[{quoted(inner) if isinstance(inner, str) else inner}]"
+
+
+def _held(trace, constants, function):
+    """{node: expression} of the tensors that the program has beside its arguments."""
+    by_name = {node.name: node for node in trace.tracer.graph.nodes if node.op == "placeholder"}
+    found = {}
+    for spec in trace.tracer.inputs:
+        node = by_name[spec.arg.name]
+        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
+            found[node] = attribute_path(spec.target)
+            continue
+        value = trace.tracer.constants[spec.target]
+        if node.users and function and _wants_gradients(trace, node):
+            raise RuntimeError("jit.trace: a function's program holds no tensor that requires gradients; make it the "
+                               "method of a Module that has it as a Parameter, or use its detach()")
+        if node.users or any(node in (o.args[0] if o.op == "output" else ()) for o in trace.tracer.graph.nodes):
+            found[node] = constants.of(value.detach())
+    return found
+
+
+def _wants_gradients(trace, node):
+    """Whether the tensor behind a placeholder requires gradients."""
+    return any(tensor.requires_grad for tensor, proxy in trace.tracer.known.tensors() if proxy.node is node)
+
+
+def _method(name, trace, recorded, constants, receiver=None):
+    """The text of a function or method."""
+    _, _, nodes, out_spec = recorded
+    declared, places = _arguments(trace)
+    places.update(_held(trace, constants, receiver is None))
+    writer = Writer(trace.tracer.graph, places, constants)
+    writer.used.update(text.partition(":")[0] for text in declared)
+    writer.write()
+    result, kind = writer.returned(nodes, out_spec)
+    head = ", ".join([f"self: {receiver}"] * (receiver is not None) + declared)
+    lines = [f"def {name}({head}) -> {kind}:", *(f"  {line}" for line in writer.lines), f"  return {result}"]
+    return "\n".join(lines) + "\n"
+
+
+class _Function(Module):
+    """A function as a module's forward, whose arguments have the function's names."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.__dict__["forward"] = function
+
+
+def _named(function, kind):
+    name = getattr(function, "__name__", kind)
+    return name if name.isidentifier() else kind
+
+
+def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5,
+          strict=True, _force_outplace=False, _module_class=None, _compilation_unit=None, example_kwarg_inputs=None,
+          _store_inputs=True):
+    """The operators that `func(*example_inputs)` calls, as a program: a module like `func`, or a function.
+
+    What Python decides on the way is decided for good. Sizes stay open: they are those of later inputs, apart from
+    sizes of 1 other than the first of a tensor, and from those that the program decides by. Values that Python reads
+    become constants, and a TracerWarning says so.
+
+    func                  a Module, whose parameters and buffers the result shares, or a function of tensors
+    example_inputs        a tensor, or a tuple of arguments: tensors, and tuples, lists and dicts of them
+    example_kwarg_inputs  arguments by name instead
+    check_trace           calls the program and `func` with the inputs and compares the results, up to check_tolerance:
+                          a TracerWarning where they differ
+    check_inputs          a list of more inputs to compare with
+    strict                accepted: results may be dicts and lists either way
+    others                not available: leave them out
+
+    >>> import flambeau
+    >>> double = flambeau.jit.trace(lambda x: x * 2, flambeau.ones(3))
+    >>> double(flambeau.ones(2, 2))
+    tensor([[2., 2.],
+            [2., 2.]])
+    """
+    if isinstance(func, (ScriptModule, ScriptFunction)):
+        return func
+    if not callable(func):
+        raise TypeError(f"jit.trace: expected a function or Module, got {shown(func)}")
+    if _force_outplace or _module_class is not None or _compilation_unit is not None:
+        raise NotImplementedError("jit.trace: _force_outplace, _module_class and _compilation_unit are not available; "
+                                  "leave them out")
+    by_name = example_kwarg_inputs is not None
+    if (example_inputs is None) != by_name:
+        raise RuntimeError("jit.trace: give example_inputs, or example_kwarg_inputs, one of the two")
+    given = example_kwarg_inputs if by_name else example_inputs
+    checks = {"check_trace": check_trace, "check_inputs": check_inputs, "check_tolerance": check_tolerance}
+    owner = getattr(func, "__self__", None)
+    if isinstance(func, Module) or isinstance(owner, Module):
+        name = "forward" if isinstance(func, Module) else func.__name__
+        made = trace_module(func if isinstance(func, Module) else owner, {name: given}, example_inputs_is_kwarg=by_name,
+                            **checks)
+        return made if name == "forward" else getattr(made, name)
+    args, kwargs = _given(given, by_name)
+    constants = Constants()
+    name = _named(func, "traced")
+    with _inside():
+        trace, recorded = _recorded(_Function(func), args, kwargs)
+    program = Program({"__torch__": _method(name, trace, recorded, constants)}, constants.values, "<trace>")
+    program.graph = trace.tracer.graph
+    qualified = f"__torch__.{name}"
+    made = ScriptFunction(program.find(qualified), program, qualified)
+    _compared(func, made, _all_inputs(given, check_inputs, by_name) if check_trace else [], check_tolerance, None)
+    return made
+
+
+def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
+                 _force_outplace=False, _module_class=None, _compilation_unit=None, example_inputs_is_kwarg=False,
+                 _store_inputs=True):
+    """A module with a program for each method that `inputs` names: {"forward": example inputs, …}; see `trace`.
+
+    >>> import flambeau
+    >>> net = flambeau.jit.trace_module(flambeau.nn.ReLU(), {"forward": flambeau.ones(2)})
+    >>> net(flambeau.tensor([-1.0, 1.0]))
+    tensor([0., 1.])
+    """
+    if not isinstance(mod, Module):
+        raise AttributeError(f"jit.trace_module: expected a Module, got {shown(mod)}")
+    if not isinstance(inputs, dict) or not inputs:
+        raise AttributeError("jit.trace_module: inputs must be a dict: {name of a method: example inputs}")
+    if _force_outplace or _module_class is not None or _compilation_unit is not None:
+        raise NotImplementedError("jit.trace_module: _force_outplace, _module_class and _compilation_unit are not "
+                                  "available; leave them out")
+    constants, traces = Constants(), {}
+    with _inside():
+        for name, given in inputs.items():
+            traces[name] = _recorded(_with_forward(mod, name), *_given(given, example_inputs_is_kwarg))
+    text = "".join(_method(name, *both, constants, "SELF") for name, both in traces.items())
+    classes = Classes(lambda module: text if module is mod else "")
+    classes.of(mod)
+    program = Program({home: "".join(texts) for home, texts in classes.texts.items()}, constants.values, "<trace>")
+    first = traces.get("forward") or next(iter(traces.values()))
+    program.graph = first[0].tracer.graph
+    made = program.module(mod, classes, TopLevelTracedModule)
+    if check_trace:
+        for name, given in inputs.items():
+            _compared(getattr(mod, name), getattr(made, name),
+                      _all_inputs(given, check_inputs, example_inputs_is_kwarg), check_tolerance, mod)
+    return made
+
+
+@contextlib.contextmanager
+def _inside():
+    running.append(True)
+    try:
+        yield
+    finally:
+        running.pop()
+
+
+def _with_forward(mod, name):
+    """A module whose forward is a method of `mod`, with the same tensors."""
+    if name == "forward":
+        return mod
+    found = copy.copy(mod)
+    found.__dict__["forward"] = getattr(mod, name)
+    return found
+
+
+def _given(inputs, by_name):
+    """(args, kwargs) of example inputs."""
+    if by_name:
+        return (), dict(inputs)
+    if isinstance(inputs, (_C.Tensor, dict)):
+        return (inputs,), {}
+    return tuple(inputs), {}
+
+
+def _all_inputs(given, more, by_name):
+    return [_given(each, by_name) for each in (given, *(more or ()))]
+
+
+# ---- comparing -------------------------------------------------------------------------------------------------------
+
+def _compared(function, made, inputs, tolerance, mod):
+    """Calls both with each of the inputs, and warns where the results differ."""
+    for args, kwargs in inputs:
+        buffers = {} if mod is None else {name: b.clone() for name, b in mod.named_buffers() if b is not None}
+        state = flambeau.get_rng_state()
+        expected = _result(function, args, kwargs)
+        after = {} if mod is None else {name: b.clone() for name, b in mod.named_buffers() if b is not None}
+        end = flambeau.get_rng_state()
+        _restored(mod, buffers)
+        flambeau.set_rng_state(state)
+        try:
+            found = _result(made, args, kwargs)
+        except Exception as error:
+            raise TracingCheckError(f"jit.trace: the program fails where {_named(function, 'the module')} does not: "
+                                    f"{type(error).__name__}: {error}") from error
+        finally:
+            _restored(mod, after)
+            flambeau.set_rng_state(end)
+        _warn_of_differences(expected, found, tolerance)
+
+
+def _restored(mod, values):
+    if mod is not None:
+        with flambeau.no_grad():
+            for name, buffer in mod.named_buffers():
+                if name in values:
+                    buffer.copy_(values[name])
+
+
+def _result(function, args, kwargs):
+    def own(x):
+        return x.detach().clone() if isinstance(x, _C.Tensor) else x
+
+    with flambeau.no_grad():
+        return function(*_pytree.tree_map(own, args), **_pytree.tree_map(own, kwargs))
+
+
+def _warn_of_differences(expected, found, tolerance):
+    pairs = zip(_pytree.tree_leaves(expected), _pytree.tree_leaves(found), strict=False)
+    for k, (a, b) in enumerate(pairs):
+        if not isinstance(a, _C.Tensor):
+            continue
+        same = isinstance(b, _C.Tensor) and a.shape == b.shape and a.dtype == b.dtype
+        scale = max(1.0, a.abs().max().item()) if same and a.numel() and a.dtype.is_floating_point else 1.0
+        if not (same and flambeau.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True)):
+            warnings.warn(f"jit.trace: result {k} of the program differs from the module's for the same inputs: it is "
+                          "not the same each time (dropout in training mode, perhaps: call eval()), or depends on "
+                          "something that the trace does not see", TracerWarning, stacklevel=4)
+            return

@@ -1,0 +1,274 @@
+# ruff: noqa: UP006, UP045 (as programs for PyTorch write types)
+"""jit.script: functions and modules run as they are; their programs, written from the source, do the same."""
+
+import enum
+import io
+import math
+from typing import Dict, Final, List, Optional, Tuple  # noqa: UP035
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.nn import functional as F
+
+OFFSET = 2
+
+
+def through(program):
+    return flambeau.jit.load(io.BytesIO(program.save_to_buffer()))
+
+
+def twice(x):
+    return x * 2
+
+
+@flambeau.jit.script
+def many(x, y: Optional[flambeau.Tensor] = None, n: int = 2, names: Tuple[str, str] = ("a", "b")):
+    """A function with a little of everything."""
+    assert x.dim() == 2, f"expected a matrix, got {x.dim()} dimensions"
+    out: List[flambeau.Tensor] = []
+    for i in range(n):
+        if i % 2 == 0:
+            out.append(F.relu(x, inplace=False) * i + OFFSET)
+        else:
+            out.append(flambeau.softmax(x, dim=-1))
+    table: Dict[str, int] = {}
+    for i, name in enumerate(names):
+        table[name] = i
+    a = b = len(table)
+    z = flambeau.cat(out, 0).view(-1, x.size(1)) * a / b
+    z = twice(z).to(flambeau.float64)
+    z[0, 0] = math.pi
+    return z if y is None else z + y, [v + 1 for v in table.values()], flambeau.zeros(2, dtype=flambeau.int64)
+
+
+def test_a_function():
+    x = flambeau.rand(3, 4)
+    program = through(many)
+    for args in ((x,), (x, flambeau.ones(4)), (x, None, 3)):
+        a, b = many(*args), program(*args, *((None, 2, ("a", "b"))[len(args) - 1:]))
+        assert flambeau.allclose(a[0], b[0]) and a[1] == b[1] and flambeau.equal(a[2], b[2])
+    with pytest.raises(AssertionError, match="got 1 dimensions"):
+        program(x[0], None, 2, ("a", "b"))
+    assert many.__name__ == "many" and "torch.softmax(x, -1)" in many.code and many.__doc__.startswith("A function")
+    assert many.qualified_name.endswith(".many")
+    with pytest.raises(NotImplementedError, match="traces alone"):
+        many.graph  # noqa: B018
+
+
+class Block(nn.Module):
+    """A residual block whose shortcut may be missing."""
+
+    factor: Final[float] = 0.5
+
+    def __init__(self, channels, shortcut=False):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels)
+        self.act = nn.ReLU(True)
+        self.shortcut = nn.Conv2d(channels, channels, 1) if shortcut else None
+        self.scale, self.name = 0.5, "block"
+
+    def forward(self, x):
+        identity = x
+        if self.shortcut is not None:
+            identity = self.shortcut(x)
+        return self.act(self.norm(self.conv(x)) * self.scale + identity)
+
+
+class Net(nn.Module):
+    """Containers, methods, control flow by values, an attribute that changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(3), Block(3, True)])
+        self.pool, self.drop = nn.AdaptiveAvgPool2d(1), nn.Dropout(0.5)
+        self.head = nn.Sequential(nn.Flatten(), nn.Linear(3, 8), nn.GELU(), nn.Dropout(0.1), nn.LayerNorm(8),
+                                  nn.Linear(8, 2))
+        self.ways = nn.ModuleDict({"up": nn.Linear(2, 2), "down": nn.Linear(2, 2)})
+        self.rnn, self.calls, self.limit = nn.LSTM(2, 4, batch_first=True), 0, [1.5, 2.5]
+
+    def features(self, x: flambeau.Tensor) -> flambeau.Tensor:
+        for k, block in enumerate(self.blocks):
+            x = block(x) + k
+        return x
+
+    @flambeau.jit.ignore
+    def plot(self, x):
+        return x.numpy()
+
+    @flambeau.jit.export
+    def count(self) -> int:
+        return self.calls
+
+    def forward(self, x, n: int = 1):
+        if not flambeau.jit.is_scripting():
+            assert isinstance(x, flambeau.Tensor)
+        self.calls += 1
+        y = self.head(self.pool(self.features(x)))
+        k = 0
+        while k < n:
+            y = y + self.limit[0]
+            k += 1
+        for _, way in self.ways.items():
+            y = way(y)
+        if bool(y.sum() > 0):
+            y = F.normalize(y, dim=1)
+        out, (h, c) = self.rnn(y[:, None])
+        return {"y": self.drop(y), "out": out, "h": h + 0 * c}
+
+
+def test_a_module():
+    module = Net().eval()
+    scripted = flambeau.jit.script(module)
+    assert isinstance(scripted, flambeau.jit.ScriptModule) and isinstance(scripted, Net)
+    assert flambeau.jit.script(scripted) is scripted and scripted.original_name == "Net"
+    assert scripted.head is module.head and list(scripted.state_dict()) == list(module.state_dict())
+    program = through(scripted)
+    for shape, n in (((2, 3, 8, 8), 1), ((4, 3, 5, 5), 3)):
+        x = flambeau.rand(shape)
+        a, b, c = module(x, n), scripted(x, n), program(x, n)
+        assert all(flambeau.allclose(a[key], b[key]) and flambeau.allclose(a[key], c[key], atol=1e-6) for key in a)
+    assert program.count() == 2 and program.limit == [1.5, 2.5] and program.blocks[0].name == "block"
+    program.train()
+    assert program(flambeau.rand(2, 3, 8, 8))["y"].shape == (2, 2) and program.blocks[0].norm.num_batches_tracked == 1
+    assert "for " not in scripted.code  # the loop over modules is written out
+
+
+@pytest.mark.parametrize("make", [
+    lambda: nn.Linear(4, 4), lambda: nn.Linear(4, 4, bias=False), lambda: nn.MaxPool2d(2, ceil_mode=True),
+    lambda: nn.Conv2d(4, 2, 3, 2, 1, padding_mode="reflect"), lambda: nn.BatchNorm2d(4), lambda: nn.Hardswish(),
+    lambda: nn.BatchNorm2d(4, affine=False), lambda: nn.SiLU(), lambda: nn.LeakyReLU(0.1, True), lambda: nn.ReLU6(),
+    lambda: nn.ELU(0.5), lambda: nn.Softplus(), lambda: nn.PReLU(), lambda: nn.GroupNorm(2, 4), lambda: nn.LayerNorm(4),
+    lambda: nn.Identity(), lambda: nn.Upsample(scale_factor=2), lambda: nn.Upsample((8, 6), mode="bilinear"),
+    lambda: nn.AdaptiveAvgPool2d(1), lambda: nn.Softmax(dim=1), lambda: nn.Sigmoid(),
+    lambda: nn.ConvTranspose2d(4, 2, 2), lambda: nn.Flatten(), lambda: nn.LogSoftmax(1), lambda: nn.ZeroPad2d(1),
+    lambda: nn.Dropout2d(0.2).eval(),
+    lambda: nn.AvgPool2d(2), lambda: nn.Tanh(), lambda: nn.Mish(), lambda: nn.Hardsigmoid(),
+])
+def test_layers(make):
+    module = nn.Sequential(make(), nn.Identity())
+    twin = through(flambeau.jit.script(module))
+    x = flambeau.randn(2, 4, 4, 4)
+    assert flambeau.allclose(twin(x.clone()), module(x.clone()), atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: nn.LSTM(3, 4, 2, bidirectional=True), lambda: nn.GRU(3, 4, batch_first=True),
+    lambda: nn.RNN(3, 4, nonlinearity="relu")])
+def test_recurrent_layers_take_their_states_or_none(make):
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = make()
+
+        def forward(self, x):
+            out, state = self.inner(x)
+            out, state = self.inner(x, state)
+            return out
+
+    module = Outer()
+    x = flambeau.rand(5, 2, 3)
+    assert flambeau.allclose(through(flambeau.jit.script(module))(x), module(x), atol=1e-6)
+
+
+def test_exceptions_and_constants():
+    @flambeau.jit.script
+    def f(x, mode: str):
+        if mode == "bad":
+            raise ValueError(f"no mode {mode}")
+        return x * TABLE[0] + SHIFT
+
+    program = through(f)
+    assert program(flambeau.ones(1), "good").item() == 8
+    with pytest.raises(ValueError, match="no mode bad"):
+        program(flambeau.ones(1), "bad")
+
+
+TABLE, SHIFT = (3, 4), flambeau.tensor([5.0])
+
+
+class Colour(enum.Enum):
+    """Something that no program has here."""
+
+    RED = 1
+
+
+@pytest.mark.parametrize(("function", "text"), [
+    (lambda x: x, "def"), (eval("lambda x: x"), "source"),
+])
+def test_functions_without_a_source_of_their_own(function, text):
+    assert flambeau.jit.script(function)(3) == 3
+    with pytest.raises(NotImplementedError, match=text):
+        flambeau.jit.script(function).code  # noqa: B018
+
+
+def with_try(x):
+    try:
+        return x
+    except ValueError:
+        return x
+
+
+def with_star(*xs):
+    return xs
+
+
+def with_open(x):
+    return open(x)
+
+
+def with_enum(x):
+    return Colour.RED
+
+
+def with_generator(x):
+    return sum(v for v in x)
+
+
+def with_context(x):
+    with flambeau.no_grad():
+        return x
+
+
+def with_break(x):
+    for layer in LAYERS:
+        x = layer(x)
+        break
+    return x
+
+
+LAYERS = nn.ModuleList([nn.ReLU()])
+
+
+@pytest.mark.parametrize(("function", "text"), [
+    (with_try, "no try"), (with_star, "arguments"), (with_open, "cannot be called"), (with_enum, "Colour"),
+    (with_generator, "generatorexp"), (with_context, "contexts"), (with_break, "break")])
+def test_what_has_no_form_runs_and_says_so_when_it_is_written(function, text):
+    scripted = flambeau.jit.script(function)
+    with pytest.raises(NotImplementedError, match=text) as caught:
+        scripted.save(io.BytesIO())
+    assert "test_script.py" in str(caught.value) or text == "arguments"
+
+
+def test_marks_and_other_names():
+    assert flambeau.jit.script(Colour) is Colour and flambeau.jit.script(flambeau.relu) is flambeau.relu
+    with pytest.raises(TypeError, match="expected a function"):
+        flambeau.jit.script(3)
+    assert flambeau.jit.ignore(drop=True)(twice) is twice and flambeau.jit.unused(twice) is twice
+    assert flambeau.jit.annotate(List[int], [1]) == [1] and not flambeau.jit.is_scripting()
+
+    class Ignoring(nn.Module):
+        def forward(self, x):
+            return self.shown(x)
+
+        @flambeau.jit.unused
+        def shown(self, x):
+            return x + 1
+
+    module = flambeau.jit.script(Ignoring())
+    assert module(flambeau.ones(1)).item() == 2
+    with pytest.raises(flambeau.jit.Error, match="left out"):
+        through(module)(flambeau.ones(1))
+    with pytest.raises(TypeError, match="cannot be stored"):
+        flambeau.save(many, io.BytesIO())
