@@ -158,6 +158,9 @@ HEAD = "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training 
     "return ops.os.system('true')", "return ops.prim.eval('1')", "return (yield)", "async def f(): pass",
     "try:\n      return x\n    except Exception:\n      return x", "return torch.jit.load('x')",
     "return x.register_hook(x)",
+    "torch._register('add', x)", "return torch.__class__('x')", "ops.aten._register('add', x)", "return torch._op",
+    "return ops.torchvision.__init__('x')", "return torch.nn.functional.refusals('a', 'b', 'c')",
+    "return ops.aten.__dict__",
     "return x.apply_(abs)", "return x.map_(x, abs)", "return print.__self__", "return CONSTANTS.c0", "return __name__",
 ])
 def test_a_program_reaches_nothing_but_operators(body):

@@ -172,6 +172,80 @@ def test_recurrent_layers_take_their_states_or_none(make):
     assert flambeau.allclose(through(flambeau.jit.script(module))(x), module(x), atol=1e-6)
 
 
+@pytest.mark.parametrize("make", [lambda: nn.LSTMCell(3, 4), lambda: nn.GRUCell(3, 4), lambda: nn.RNNCell(3, 4)])
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_cells(make, shape):
+    module = make()
+    program = through(flambeau.jit.script(module))
+    x = flambeau.rand(shape)
+    first, again = module(x), program(x)
+    for a, b in ((first, again), (module(x, first), program(x, again))):
+        pairs = zip(a, b, strict=True) if isinstance(a, tuple) else [(a, b)]
+        assert all(p.shape == q.shape and flambeau.allclose(p, q, atol=1e-6) for p, q in pairs)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("mask", [None, "truths", "numbers"])
+def test_attention(batch_first, mask):
+    module = nn.MultiheadAttention(8, 2, 0.1, batch_first=batch_first).eval()
+    program = through(flambeau.jit.script(module))
+    x, y = flambeau.rand(5, 5, 8), flambeau.rand(5, 5, 8)
+    hidden = None if mask is None else flambeau.ones(5, 5).triu(1) * (-2.0 if mask == "numbers" else 1)
+    hidden = hidden.bool() if mask == "truths" else hidden
+    padding = None if mask is None else flambeau.tensor([[False] * 4 + [True]] * 5)
+    padding = padding if mask != "numbers" else padding * -3.0
+    for options in ({}, {"average_attn_weights": False}, {"need_weights": False}):
+        args = {"attn_mask": hidden, "key_padding_mask": padding, **options}
+        (a, w), (b, v) = module(x, y, y, **args), program(x, y, y, **args)
+        assert flambeau.allclose(a, b, atol=1e-5) and (w is None) == (v is None)
+        assert w is None or flambeau.allclose(w, v, atol=1e-5)
+    single = module(x[0], y[0], y[0]), program(x[0], y[0], y[0])
+    assert all(flambeau.allclose(a, b, atol=1e-5) for a, b in zip(*single, strict=True))
+
+
+@pytest.mark.parametrize("options", [{}, {"norm_first": True, "activation": F.gelu}, {"activation": nn.SiLU()}])
+def test_transformers(options):
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, **options), 2)
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, batch_first=True, **options), 2)
+    x, memory = flambeau.rand(2, 4, 8), flambeau.rand(2, 5, 8)
+    mask = nn.Transformer.generate_square_subsequent_mask(4)
+    for module, args in ((encoder.eval(), (x, mask)), (decoder.eval(), (x, memory, mask))):
+        assert flambeau.allclose(through(flambeau.jit.script(module))(*args), module(*args), atol=1e-5)
+
+
+class Configured(nn.Module):
+    """Functions and constants as attributes, modules named by numbers."""
+
+    shift = 3
+
+    def __init__(self, act):
+        super().__init__()
+        self.act, self.reduction, self.depth = act, "sum", 2
+        for k in range(2):
+            setattr(self, f"layer{k}", nn.Linear(2, 2))
+
+    def forward(self, x, target):
+        for k in range(self.depth):
+            x = getattr(self, f"layer{k}")(x)
+            if hasattr(self, f"norm{k}"):
+                x = getattr(self, f"norm{k}")(x)
+        loss = F.mse_loss(self.act(x), target, reduction=self.reduction)
+        return clipped(loss, 0.5, self.depth) + self.shift
+
+
+def clipped(x, low, times):
+    for _ in range(times):
+        x = x.clamp(min=low)
+    return x
+
+
+@pytest.mark.parametrize("act", [F.relu, nn.Tanh(), flambeau.sigmoid])
+def test_what_a_module_is_made_with(act):
+    module = Configured(act)
+    x, y = flambeau.rand(3, 2), flambeau.rand(3, 2)
+    assert flambeau.allclose(through(flambeau.jit.script(module))(x, y), module(x, y))
+
+
 def test_exceptions_and_constants():
     @flambeau.jit.script
     def f(x, mode: str):

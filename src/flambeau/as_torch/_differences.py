@@ -17,7 +17,8 @@ TABLE = {
         ("torch.jit.load",
          "Programs may call operators and their own functions alone; classes of PyTorch's C++ (packed layers of "
          "quantized and mobile models) are not available."),
-        ("torch.jit.freeze torch.jit.optimize_for_inference", "The module itself comes back; `compile` makes it faster."),
+        ("torch.jit.freeze torch.jit.optimize_for_inference",
+         "The module itself comes back; `compile` makes it faster."),
         ("torch._dynamo.config.* torch._dynamo.mark_dynamic torch._dynamo.mark_static",
          "Settings of PyTorch's compiler: they can be made and change nothing, apart from config.disable, which lets "
          "compiled functions run as they are."),

@@ -211,7 +211,7 @@ export_opnames = refusal("jit.export_opnames(m)", "programs for small devices ar
 
 def __getattr__(name):
     if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module '{__name__}' has no attribute {shown(name)}")
     module, _, attribute = _LATER[name].partition(".")
     found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
     return found

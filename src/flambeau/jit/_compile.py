@@ -248,13 +248,13 @@ class Function:
         read = _call(self.outside("$attribute", attribute), [self.expression(node.value), ast.Constant(node.attr)])
         return ast.copy_location(read, node)
 
-    def path(self, names):
-        """A name from outside: an operator, a constant, a definition of the program."""
+    def path(self, names, called=False):
+        """A name from outside: an operator that is called, a constant, a definition of the program."""
         root, *rest = names
         if root == "torch" and rest:
-            return self.torch(rest)
-        if root == "ops" and len(rest) == 2:
-            return self.outside(".".join(names), library(*rest))
+            return self.torch(rest, called)
+        if root == "ops":
+            return self.outside(".".join(names), library(*rest)) if called and len(rest) == 2 else None
         if root == "math" and len(rest) == 1:
             value = getattr(math, rest[0], None)
             return ast.Constant(value) if isinstance(value, float) else self.outside(f"torch.{rest[0]}",
@@ -263,22 +263,23 @@ class Function:
             return self.outside(".".join(names), self.program.constant(rest[0]))
         return self.program.path(names)
 
-    def torch(self, rest, called=False):
+    def torch(self, rest, called):
         """`torch.name`: an operator; dtypes and functions of torch's modules, which texts written by hand have."""
         name = rest[-1]
-        if len(rest) == 1 and not called:
-            value = getattr(flambeau, name, None)
-            if isinstance(value, (flambeau.dtype, flambeau.layout, flambeau.memory_format)):
-                return self.outside(f"torch.{name}", value)
+        if not called:
+            value = getattr(flambeau, name, None) if len(rest) == 1 else None
+            is_known = isinstance(value, (flambeau.dtype, flambeau.layout, flambeau.memory_format))
+            return self.outside(f"torch.{name}", value) if is_known else None
         if rest[:2] == ["nn", "functional"] and len(rest) == 3:
             found = getattr(F, name, None)
-            is_function = isinstance(found, (_C.Op, types.FunctionType)) and not name.startswith("_")
+            is_function = isinstance(found, _C.Op) or (isinstance(found, types.FunctionType) and not name.startswith(
+                "_") and found.__module__ == F.__name__)
             return self.outside(".".join(("torch", *rest)), found) if is_function else None
         if rest[0] in ("linalg", "fft", "special") and len(rest) == 2:
             return self.outside(f"torch.{rest[0]}_{name}", self.program.operator(f"{rest[0]}_{name}"))
         if rest in (["no_grad"], ["enable_grad"], ["inference_mode"]):
             return self.outside(f"torch.{name}", getattr(flambeau, name))
-        return self.outside(f"torch.{name}", self.program.operator(name)) if called and len(rest) == 1 else None
+        return self.outside(f"torch.{name}", self.program.operator(name)) if len(rest) == 1 else None
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -290,8 +291,11 @@ class Function:
                 return special(node)
             if names[-1] == "__new__":
                 return _call(self.program.maker(names[:-1]), [])
-            if names[0] == "torch" and len(names) == 2:
-                node.func = ast.copy_location(self.torch(names[1:], called=True), node.func)
+            if names[0] in ("torch", "ops"):
+                found = self.path(names, called=True)
+                if found is None:
+                    self.refuse(node, f"{shown('.'.join(names))} is not there")
+                node.func = ast.copy_location(found, node.func)
         args = [self.expression(a) for a in node.args]
         keywords = [ast.keyword(k.arg, self.expression(k.value)) for k in node.keywords]
         if isinstance(node.func, ast.Attribute) and (names is None or names[0] in self.locals):

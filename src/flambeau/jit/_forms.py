@@ -4,6 +4,7 @@ import flambeau
 
 from .. import _C
 from ..nn import functional as F
+from ..ops.dims import wrap_dim
 from ._numbers import FORMATS, NUMBERS, dtype_of, meant
 
 
@@ -58,7 +59,7 @@ def _index_put_(x, indices, values, accumulate=False):
 def _slice(x, dim=0, start=None, end=None, step=1):
     if not isinstance(x, _C.Tensor):  # a list or text has no dim
         return x[dim:start:1 if end is None else end] if isinstance(dim, int) or dim is None else x
-    return x[(slice(None),) * (dim % x.dim()) + (slice(start, end, step),)]
+    return x[(slice(None),) * wrap_dim(dim, x.dim(), "slice") + (slice(start, end, step),)]
 
 
 def _tensor(data, dtype=None, device=None, requires_grad=False):
@@ -122,7 +123,7 @@ def _where(condition, *args):
 
 
 def _cast(dtype):
-    return lambda x, non_blocking=False: x.to(dtype)
+    return lambda x, *args, **kwargs: x.to(dtype, **kwargs)
 
 
 def _unique(x, sorted=True, return_inverse=False, return_counts=False):

@@ -7,14 +7,14 @@ import flambeau
 from .. import _C
 from .._shown import shown
 from ..futures import Future
-from ..ops.namespaces import known
+from ..ops.namespaces import operator_of
 from ._forms import TENSORS, listed, same, size
 from ._modules import Error
 from ._numbers import DTYPES, FORMATS, LAYOUTS, NUMBERS, meant
 from ._plain import FUNCTIONS as PLAIN
 
 #: named arguments whose numbers mean one of these
-_MEANINGS = {"dtype": DTYPES, "out_dtype": DTYPES, "layout": dict(enumerate(LAYOUTS)),
+_MEANINGS = {"dtype": DTYPES, "out_dtype": DTYPES, "input_dtype": DTYPES, "layout": dict(enumerate(LAYOUTS)),
              "memory_format": dict(enumerate(FORMATS))}
 #: {operator: {place: what its number means}}
 _PLACES = {name: {2: DTYPES} for name in ("softmax", "log_softmax", "special_softmax", "special_log_softmax",
@@ -76,7 +76,7 @@ def _of_tensors(name):
     found = getattr(flambeau, name, None)
     if isinstance(found, _C.Op) or (callable(found) and (name in _FUNCTIONS or name.startswith("_foreach_"))):
         return found
-    found = getattr(known("aten"), name, None)
+    found = operator_of("aten", name)
     if found is not None:
         return found
     for space in ("linalg", "fft", "special"):
@@ -191,19 +191,13 @@ def library(space, name):
         return _PRIM.get(name) or _absent(f"ops.prim.{name}")
     if space == "aten":
         return operator(name)
-    found = known(space)
-    if found is None:
-        return _later(space, name)
-    try:
-        return getattr(found, name)
-    except AttributeError:
-        return _later(space, name)
+    return operator_of(space, name) or _later(space, name)
 
 
 def _later(space, name):
     """An operator of a library that may be registered before it is called."""
     def call(*args, **kwargs):
-        found = getattr(known(space), name, None) if known(space) is not None else None
+        found = operator_of(space, name)
         if found is None:
             raise NotImplementedError(f"jit: the program calls ops.{space}.{name}, which is not registered; import the "
                                       "module that defines it first")

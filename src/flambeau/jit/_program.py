@@ -23,7 +23,7 @@ _GENERIC = {"List": list, "Dict": dict, "Tuple": tuple, "list": list, "dict": di
 #: what native code that a program calls looks for in the frame of its caller; no text can name it
 _ONLY = {"__import__": builtins.__import__}
 #: attributes of every Module that a class of a program may not have
-_TAKEN = frozenset(dir(flambeau.nn.Module)) - {"forward", "training", "extra_repr"} | frozenset(
+_TAKEN = frozenset(dir(RecursiveScriptModule)) - {"forward", "training", "extra_repr"} | frozenset(
     vars(flambeau.nn.Module())) - {"training"}
 
 

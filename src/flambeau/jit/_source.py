@@ -26,7 +26,7 @@ from ._compile import BUILTINS
 from ._modules import ScriptFunction
 from ._numbers import NUMBERS
 from ._operators import SIZES
-from ._writing import OTHERWISE, Raw, Writer, attribute_path, number, quoted, spelled, stays_whole
+from ._writing import Raw, Writer, attribute_path, is_made_of_others, number, quoted, spelled
 
 #: classes of types in annotations, by what they are called in TorchScript
 _TYPES = {flambeau.Tensor: "Tensor", int: "int", float: "float", bool: "bool", str: "str", complex: "complex",
@@ -79,7 +79,7 @@ class Source:
 
     def __init__(self, script, function, module=None, kinds=()):
         self.script, self.function, self.owner = script, function, module
-        self.kinds = dict(kinds)  # {argument: type} of the first call
+        self.kinds, self.types = dict(kinds), {}  # {argument: type} of the first call, and as they are declared
         try:
             lines, self.first = inspect.getsourcelines(function)
             tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -114,6 +114,7 @@ class Source:
             kind = hints.get(arg.arg) or ("Tensor" if default is None else self._default_type(default))
             if arg.arg not in hints and kind in ("Tensor", "Optional[Tensor]"):
                 kind = self.kinds.get(arg.arg, kind)
+            self.types[arg.arg] = kind
             value = "" if default is None else f"={ast.unparse(self.expression(default))}"
             parts.append(f"{arg.arg}: {kind}{value}")
         parts += [f"*, {a.arg}: {hints.get(a.arg, 'Tensor')}" for a in args.kwonlyargs]
@@ -347,7 +348,8 @@ class Source:
         if not known or not isinstance(owner, (Module, types.ModuleType)) or not hasattr(owner, node.attr):
             return False, None
         value = getattr(owner, node.attr)
-        if isinstance(owner, Module) and not (value is None or isinstance(value, (Module, types.MethodType))):
+        if isinstance(owner, Module) and not (value is None or isinstance(
+                value, (Module, types.MethodType, types.FunctionType, _C.Op, ScriptFunction))):
             return False, None  # what an attribute is may change: the program reads it
         return True, value
 
@@ -416,6 +418,12 @@ class Source:
         known, value = self.static(node)
         if known:
             return self.path_of(value, node) if isinstance(value, Module) else self.constant(value, node)
+        held, value = self._attribute_value(node)
+        if held and (node.attr.startswith("_") or node.attr not in vars(self.owner)) and isinstance(
+                value, (bool, int, float, str, tuple)) and isinstance(node.ctx, ast.Load) and node.attr != "training":
+            return self.constant(value, node)  # what the program does not declare
+        if held and type_of(value) is None and not isinstance(value, Module):
+            self.refuse(node, f"the attribute {node.attr} is {shown(value)}, which TorchScript has not")
         node.value = self.expression(node.value)
         return node
 
@@ -501,7 +509,7 @@ class Source:
 
     def _made_of(self, op):
         """The qualified name of a composite's own function, where TorchScript has no operator for it."""
-        if op.kind != "composite" or op.namespace != "nn.functional" or stays_whole(op) or op.name in OTHERWISE:
+        if not is_made_of_others(op):
             return None
         try:
             return self.script.function(op.body)
@@ -543,6 +551,8 @@ class Source:
         return {name: kind for name, value in given.items() if (kind := self._kind(value))}
 
     def _kind(self, node):
+        if isinstance(node, ast.Name) and self.types.get(node.id, "Tensor") != "Tensor":
+            return self.types[node.id]
         try:
             value = ast.literal_eval(node)
         except (ValueError, TypeError):
@@ -556,23 +566,24 @@ class Source:
         is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.receiver
         return (True, getattr(self.owner, node.attr)) if is_own and hasattr(self.owner, node.attr) else (False, None)
 
+    def _value(self, node):
+        """A constant, and a text that the module holds, as itself; anything else as its text."""
+        try:
+            return ast.literal_eval(node)
+        except (ValueError, TypeError):
+            known, value = self._attribute_value(node)
+            return value if known and isinstance(value, str) else Raw(ast.unparse(node))
+
     def _operator(self, op, args, keywords, node):
         """As `spelled` says, where all that decides it is constant."""
         try:
-            name, args, kwargs = spelled(op, tuple(map(_value, args)), {k.arg: _value(k.value) for k in keywords})
+            by_name = {k.arg: self._value(k.value) for k in keywords}
+            name, args, kwargs, item = spelled(op, tuple(map(self._value, args)), by_name)
         except (TypeError, KeyError, ValueError) as error:
             return self.refuse(node, f"this call of {op.name} has no form in TorchScript: {error}")
         writer = Writer(None, {}, self.script.constants)
         parts = [*map(writer.value, args), *(f"{key}={writer.value(value)}" for key, value in kwargs.items())]
-        return ast.parse(f"{name}({', '.join(parts)})", mode="eval").body
-
-
-def _value(node):
-    """A constant as itself; anything else as its text."""
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError):
-        return Raw(ast.unparse(node))
+        return ast.parse(f"{name}({', '.join(parts)}){item}", mode="eval").body
 
 
 def _is_none(node):

@@ -22,7 +22,7 @@ from ..utils import _pytree
 from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
 from ._program import Program
 from ._state import TracerWarning, TracingCheckError, running
-from ._writing import Classes, Constants, Writer, assembled, attribute_path, named, quoted, stays_whole
+from ._writing import REDUCTIONS, Classes, Constants, Writer, assembled, attribute_path, named, quoted, stays_whole
 
 _RUNS = 64
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -77,8 +77,14 @@ def _told(func, args, kwargs):
         given = named(func, args, kwargs)
     except (TypeError, ValueError):
         return False
-    return all(given.get(name) is None for name in ("size_average", "reduce", "max_norm", "generator")) and not (
-        given.get("return_indices") or given.get("out"))
+    if "reduction" in given and given["reduction"] not in (*REDUCTIONS, *REDUCTIONS.values()):
+        return False
+    if func.name.endswith("_cell") and args[0].dim() != 2:
+        return False
+    sizes = given.get("output_size")
+    if isinstance(sizes, (tuple, list)) and None in sizes:
+        return False
+    return all(given.get(name) is None for name in ("size_average", "reduce", "max_norm", "generator", "out"))
 
 
 class _Trace(Export):

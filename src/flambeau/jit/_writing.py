@@ -31,7 +31,14 @@ _RESERVED = {"torch", "ops", "CONSTANTS", "self", "inf", "nan", "annotate", "get
              "complex", "min", "max", "abs", "device"}
 #: types of arguments that are given by name
 _NUMBERED = (_C.device, *{type(value) for value in NUMBERS})
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+class Raw:
+    """An argument that is a text already."""
+
+    def __init__(self, text):
+        self.text = text
 
 
 # ---- operators -------------------------------------------------------------------------------------------------------
@@ -48,7 +55,7 @@ def _dropout(a):
 
 
 def _cross_entropy(a):
-    return "cross_entropy_loss", [a["input"], a["target"], a["weight"], _REDUCTIONS[a["reduction"]], a["ignore_index"],
+    return "cross_entropy_loss", [a["input"], a["target"], a["weight"], REDUCTIONS[a["reduction"]], a["ignore_index"],
                                   float(a["label_smoothing"])], {}
 
 
@@ -85,19 +92,47 @@ def _cdist(a):
     return "cdist", [a["x1"], a["x2"], float(a["p"]), modes[a["compute_mode"]]], {}
 
 
+def _max_pool(name):
+    """With the places of the largest, TorchScript has an operator of its own."""
+    def spelled(a):
+        parts = [a[key] for key in ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode")]
+        return (f"{name}_with_indices" if a["return_indices"] else name), parts[:2 if parts[2] is None else 6], {}
+
+    return spelled
+
+
+def _adaptive_max_pool(name):
+    """There the places of the largest come, too."""
+    def spelled(a):
+        size = a["output_size"]
+        size = [size] * int(name[-2]) if isinstance(size, (int, Raw)) else size
+        return name, [a["input"], size], {}, "" if a["return_indices"] else "[0]"
+
+    return spelled
+
+
+def _pad(a):
+    value = a["value"]
+    return "pad", [a["input"], a["pad"], a["mode"], float(value) if isinstance(value, int) else value], {}
+
+
 def _flat(name):
     """As the record `name.flat` has it: the arguments in its order, a reduction as a number."""
     renamed = {"weight": "weight", "indices": "input"} if name == "embedding" else {}
-    parameters = [renamed.get(p, p) for p in inspect.signature(OPS[f"{name}.flat"]).parameters]
+    parameters = inspect.signature(OPS[f"{name}.flat"]).parameters
 
     def spelled(a):
-        values = []
-        for parameter in parameters:
-            value = a.get(parameter, True if parameter == "cudnn_enabled" else None)
-            value = _REDUCTIONS[value] if parameter == "reduction" else value
-            value = bool(value) if parameter in ("training", "use_input_stats") else value
-            values.append(-1 if parameter == "padding_idx" and value is None and name == "embedding" else value)
-        return name, values, {}
+        values, by_name = [], {}
+        for parameter, p in parameters.items():
+            value = a.get(renamed.get(parameter, parameter), True if parameter == "cudnn_enabled" else None)
+            value = REDUCTIONS[value] if parameter == "reduction" else value
+            value = False if parameter == "training" and value is None else value
+            value = -1 if parameter == "padding_idx" and value is None and name == "embedding" else value
+            if p.kind is p.KEYWORD_ONLY:
+                by_name[parameter] = value
+            else:
+                values.append(value)
+        return {"nll_loss": "nll_loss_nd"}.get(name, name), values, by_name
 
     return spelled
 
@@ -139,10 +174,11 @@ def _softmax(name):
 
 #: {operator: its name and arguments in TorchScript, of {parameter: argument}}
 _SPELLED = {"dropout": _dropout, "cross_entropy": _cross_entropy, "interpolate": _interpolate, "cdist": _cdist,
-            "dropout_forward": _dropout_forward, "softmax": _softmax("softmax"), "view": _view,
-            "_vector_norm": _vector_norm,
-            "log_softmax": _softmax("log_softmax"), **{name: _spread(name) for name in ("var", "std", "var_mean",
-                                                                                       "std_mean")}}
+            "dropout_forward": _dropout_forward, "softmax": _softmax("softmax"), "view": _view, "pad": _pad,
+            "_vector_norm": _vector_norm, "log_softmax": _softmax("log_softmax"),
+            **{name: _spread(name) for name in ("var", "std", "var_mean", "std_mean")},
+            **{f"max_pool{n}d": _max_pool(f"max_pool{n}d") for n in (1, 2, 3)},
+            **{f"adaptive_max_pool{n}d": _adaptive_max_pool(f"adaptive_max_pool{n}d") for n in (1, 2, 3)}}
 #: names that differ
 _NAMES = {"fill_scalar_": "fill_", "fill_scalar": "fill", "logsigmoid": "log_sigmoid", "scatter_src": "scatter",
           "scatter_value": "scatter", "index_fill_number": "index_fill", "index_fill_tensor": "index_fill",
@@ -151,12 +187,12 @@ _NAMES = {"fill_scalar_": "fill_", "fill_scalar": "fill", "logsigmoid": "log_sig
 _OF_NETWORKS = {"glu", "scaled_dot_product_attention", "pad", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "dropout",
                 "alpha_dropout", "feature_alpha_dropout", "cross_entropy"}
 #: composites that have other arguments there
-OTHERWISE = {"lu", "unique", "unravel_index", "svd_lowrank", "pca_lowrank", "lobpcg", "meshgrid", "cartesian_prod",
-              "block_diag", "broadcast_tensors", "atleast_1d", "atleast_2d", "atleast_3d", "einsum", "tensordot",
-              "unique_consecutive", "histogramdd", "chain_matmul", "range", "linalg_matrix_sqrth", "linalg_polar",
-              "equal", "allclose", "gradient", "multi_dot", "embedding_bag", "adaptive_max_pool1d",
-              "adaptive_max_pool2d", "adaptive_max_pool3d", "max_unpool2d", "max_unpool3d", "fractional_max_pool2d",
-              "fractional_max_pool3d", "instance_norm"}
+OTHERWISE = frozenset("""
+    lu unique unravel_index svd_lowrank pca_lowrank lobpcg meshgrid cartesian_prod block_diag broadcast_tensors
+    atleast_1d atleast_2d atleast_3d einsum tensordot unique_consecutive histogramdd chain_matmul range
+    linalg_matrix_sqrth linalg_polar equal allclose gradient multi_dot embedding_bag max_unpool2d max_unpool3d
+    fractional_max_pool2d fractional_max_pool3d instance_norm
+""".split())
 
 
 def stays_whole(op):
@@ -171,13 +207,20 @@ def stays_whole(op):
     return op.namespace in ("", "linalg", None) and not name.startswith("signal_")
 
 
+def is_made_of_others(target):
+    """Whether a function of nn.functional is made of others, and TorchScript has no operator for it."""
+    return isinstance(target, _C.Op) and target.kind == "composite" and target.namespace == "nn.functional" and not (
+        stays_whole(target) or target.name in OTHERWISE)
+
+
 def spelled(target, args, kwargs):
-    """(name, args, kwargs) of a call of an operator, as TorchScript has it."""
+    """(name, args, kwargs, item) of a call of an operator, as TorchScript has it; "[0]" is the item of its results."""
     spell = _spelling(target) if isinstance(target, _C.Op) else None
     found = spell(named(target, args, kwargs)) if spell is not None else None
     if found is not None:
-        return f"torch.{found[0]}", *found[1:]
-    return _operator_name(target), *_by_keyword(target, *_as_one_list(target, args, kwargs))
+        name, args, kwargs, *item = found
+        return f"torch.{name}", args, kwargs, item[0] if item else ""
+    return _operator_name(target), *_by_keyword(target, *_as_one_list(target, args, kwargs)), ""
 
 
 def _spelling(op):
@@ -214,13 +257,6 @@ def number(x):
     if isinstance(x, float) and not math.isfinite(x):
         return "nan" if x != x else "inf" if x > 0 else "-inf"
     return repr(x)
-
-
-class Raw:
-    """An argument that is a text already."""
-
-    def __init__(self, text):
-        self.text = text
 
 
 class Writer:
@@ -288,10 +324,10 @@ class Writer:
         return self.operator(node, op)
 
     def operator(self, node, target):
-        name, args, kwargs = spelled(target, node.args, dict(node.kwargs))
+        name, args, kwargs, item = spelled(target, node.args, dict(node.kwargs))
         parts = [self.value(a) for a in args]
         parts += [f"{key}={self.value(value)}" for key, value in kwargs.items()]
-        return f"{name}({', '.join(parts)})"
+        return f"{name}({', '.join(parts)}){item}"
 
     def value(self, x):
         """An argument."""
@@ -331,7 +367,8 @@ def _leaf_type(x):
 
 def _as_one_list(target, args, kwargs):
     """Sizes that were given one by one as a list; without switches that are off and that TorchScript has not got."""
-    kwargs = {name: value for name, value in kwargs.items() if name not in ("return_indices", "out", "generator")}
+    kwargs = {name: value for name, value in kwargs.items()
+              if value not in (False, None) or name not in ("return_indices", "out", "generator")}
     if isinstance(target, _C.Op) and len(args) > 2 and all(map(_whole, args[1:])):
         kinds = {p.kind for p in inspect.signature(target).parameters.values()}
         if inspect.Parameter.VAR_POSITIONAL in kinds:

@@ -182,6 +182,12 @@ _NAMESPACES["aten"] = _Aten("aten")
 _NAMESPACES["torchvision"] = _Records("torchvision")
 
 
+def operator_of(space, name):
+    """What `ops.space.name` calls, or None: an operator's packet and nothing else that a namespace has."""
+    found = getattr(known(space), name, None) if known(space) is not None else None
+    return found if isinstance(found, (Packet, _AtenPacket, _ReadingPacket)) else None
+
+
 def namespace(name):
     """The namespace of that name, made when it is new."""
     return _NAMESPACES.setdefault(name, Namespace(name))
