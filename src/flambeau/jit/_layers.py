@@ -95,9 +95,13 @@ _FORWARD = "def forward(self: SELF, input: Tensor) -> Tensor:\n  return {}\n"
 def forward_of(script, module):
     """The text of a layer's forward; None where its source is to be read."""
     nn, kind = flambeau.nn, getattr(type(module), "_scripted_class", type(module))
+    if isinstance(module, nn.Sequential):
+        return _chain(script, module)
+    if kind in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer):
+        return _transformer_layer(script, module)
     for kinds, write in _WRITERS.items():
-        if kind in kinds or (isinstance(module, kinds) and kinds[0] in _WITH_SUBCLASSES):
-            return write(script, module)
+        if kind in kinds or (isinstance(module, kinds) and kinds[0] in (nn.RNNBase, nn.RNNCellBase)):
+            return write(module)
     if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is not None:
         return _batch_norm(module)
     return _captured(script, module)
@@ -112,17 +116,17 @@ def _chain(script, module):
     return "\n".join(["def forward(self: SELF, input: Tensor):", *lines, f"  return {value}", ""])
 
 
-def _dropout(script, m):
+def _dropout(m):
     names = {flambeau.nn.Dropout: "dropout", flambeau.nn.AlphaDropout: "alpha_dropout"}
     name = next((name for kind, name in names.items() if isinstance(m, kind)), "feature_dropout")
     return _FORWARD.format(f"torch.{name}{'_' * m.inplace}(input, {number(float(m.p))}, self.training)")
 
 
-def _circular(script, m):
+def _circular(m):
     return _FORWARD.format(f'torch.pad(input, {list(m.padding)}, "circular")')
 
 
-def _transposed(script, m):
+def _transposed(m):
     sizes = ", ".join(str(list(x)) for x in (m.stride, m.padding, m.output_padding))
     return _FORWARD.format(f"torch.conv_transpose{m.weight.dim() - 2}d(input, self.weight, self.bias, {sizes}, "
                            f"{m.groups}, {list(m.dilation)})")
@@ -142,7 +146,7 @@ def _batch_norm(m):
 
 # ---- recurrent layers ------------------------------------------------------------------------------------------------
 
-def _network(script, m):
+def _network(m):
     """All layers are one call; states that are not given are zeros, and a single sequence is a batch of one."""
     if isinstance(m, flambeau.nn.LSTM) and m.proj_size:
         return None
@@ -160,7 +164,7 @@ def _network(script, m):
         single_result=f"(torch.squeeze(found[0], {batch}), {alone})")
 
 
-def _cell(script, m):
+def _cell(m):
     """One step, for a batch or a single input."""
     pair = isinstance(m, flambeau.nn.LSTMCell)
     name = "lstm_cell" if pair else "gru_cell" if isinstance(m, flambeau.nn.GRUCell) else f"rnn_{m.nonlinearity}_cell"
@@ -182,7 +186,7 @@ def _states(pair, dim):
 
 # ---- attention -------------------------------------------------------------------------------------------------------
 
-def _attention(script, m):
+def _attention(m):
     """Scores, masks, weights and sums, written out."""
     if not m._qkv_same_embed_dim or m.bias_k is not None or m.add_zero_attn:
         raise NotScriptable("jit.script: attention with keys of other sizes, or with keys of its own, is not written")
@@ -262,13 +266,10 @@ def _captured(script, module):
 
 
 _nn = flambeau.nn
-_WITH_SUBCLASSES = {_nn.Sequential, _nn.RNNBase, _nn.RNNCellBase}
 #: {classes: what writes their forward}
 _WRITERS = {
-    (_nn.Sequential,): _chain, (_nn.RNNBase,): _network, (_nn.RNNCellBase,): _cell,
-    (_nn.MultiheadAttention,): _attention,
+    (_nn.RNNBase,): _network, (_nn.RNNCellBase,): _cell, (_nn.MultiheadAttention,): _attention,
     (_nn.CircularPad1d, _nn.CircularPad2d, _nn.CircularPad3d): _circular,
     (_nn.ConvTranspose1d, _nn.ConvTranspose2d, _nn.ConvTranspose3d): _transposed,
     (_nn.Dropout, _nn.AlphaDropout, _nn.Dropout1d, _nn.Dropout2d, _nn.Dropout3d): _dropout,
-    (_nn.TransformerEncoderLayer, _nn.TransformerDecoderLayer): _transformer_layer,
 }
