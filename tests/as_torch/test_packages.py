@@ -8,6 +8,7 @@ from .test_process import served
 USES = [
     ("accelerate", "assert not isinstance(torch.nn.Linear(1, 1), torch._dynamo.eval_frame.OptimizedModule)"),
     ("transformers", "assert torch.nn.modules.module._EXTRA_STATE_KEY_SUFFIX == '_extra_state'"),
+    ("transformers", "assert torch.torch is torch"),
     ("peft", "assert torch.device('cpu') != torch.device('mps')"),
     ("safetensors", "import tempfile; file = tempfile.NamedTemporaryFile(); file.write(bytes(8)); file.flush(); "
                     "assert torch.UntypedStorage.from_file(file.name, shared=False, nbytes=8).nbytes() == 8"),

@@ -132,3 +132,17 @@ def test_trees_of_arguments():
     gm = make_fx(lambda d: d["a"] + d["b"][0])({"a": flambeau.ones(1), "b": [flambeau.ones(1)]})
     tree = {"a": flambeau.tensor([2.0]), "b": [flambeau.tensor([3.0])]}
     assert gm(tree).item() == 5 and fx.Interpreter(gm).run(tree).item() == 5
+
+
+@pytest.mark.parametrize("mode", ["real", "symbolic"])
+@pytest.mark.parametrize("name", ["silu_", "pow_", "leaky_relu_", "hardswish_"])
+def test_what_a_gradient_needs_of_a_value_that_is_overwritten(name, mode):
+    """The copy of it is a step of the graph: it was a constant, or had no memory."""
+    def slope(x):
+        y = x * 2
+        z = y.pow_(3) if name == "pow_" else getattr(nn.functional, name.rstrip("_"))(y, inplace=True)
+        return flambeau.autograd.grad(z.sum(), x)[0]
+
+    gm = make_fx(slope, tracing_mode=mode)(flambeau.rand(3, 2, requires_grad=True))
+    x = flambeau.randn(3, 2, requires_grad=True)
+    assert flambeau.equal(gm(x), slope(x))

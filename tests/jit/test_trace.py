@@ -216,3 +216,16 @@ def test_copies():
     assert flambeau.jit.freeze(traced.eval()) is traced and flambeau.jit.optimize_for_inference(traced) is traced
     with pytest.raises(NotImplementedError, match="finished program"):
         traced.define("def g(self): return 1")
+
+
+@pytest.mark.parametrize("name", ["relu", "silu", "hardswish", "leaky_relu", "elu", "mish", "dropout"])
+def test_activations_in_place_leave_sizes_open(name):
+    """The value that a gradient needs is kept by a step of the trace, not behind its back."""
+    module = nn.Sequential(nn.Conv1d(2, 2, 1), nn.BatchNorm1d(2)).eval()
+    act = getattr(F, name)
+    options = {"training": False} if name == "dropout" else {}
+    traced = flambeau.jit.trace(lambda x: act(x * 2, inplace=True, **options), flambeau.rand(3, 2))
+    assert traced(flambeau.rand(7, 5)).shape == (7, 5)
+    whole = nn.Sequential(module, nn.SiLU(inplace=True), nn.Flatten())
+    x = flambeau.rand(4, 2, 6)
+    assert flambeau.equal(flambeau.jit.trace(whole, x[:1])(x), whole(x))

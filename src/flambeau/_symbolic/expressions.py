@@ -39,11 +39,11 @@ class Symbol:
 class Call:
     """A function of expressions: name is a key of FUNCTIONS."""
 
-    __slots__ = ("_hash", "args", "name")
+    __slots__ = ("_hash", "_text", "args", "name")
 
     def __init__(self, name, *args):
         self.name, self.args = name, args
-        self._hash = hash((name, args))
+        self._hash, self._text = hash((name, args)), None
 
     def __eq__(self, other):
         return isinstance(other, Call) and self._hash == other._hash and self.name == other.name \
@@ -53,10 +53,14 @@ class Call:
         return self._hash
 
     def __repr__(self):
-        if self.name in _INFIX:
-            left, right = (f"({a!r})" if " " in repr(a) and repr(a)[0] != "(" else repr(a) for a in self.args)
-            return f"({left}{_INFIX[self.name]}{right})"
-        return f"{self.name}({', '.join(map(repr, self.args))})"
+        if self._text is None:  # kept: products are sorted by it
+            texts = list(map(repr, self.args))
+            if self.name in _INFIX:
+                left, right = (f"({text})" if " " in text and text[0] != "(" else text for text in texts)
+                self._text = f"({left}{_INFIX[self.name]}{right})"
+            else:
+                self._text = f"{self.name}({', '.join(texts)})"
+        return self._text
 
     def evaluate(self, values):
         """Its number where symbols have these."""
@@ -86,11 +90,11 @@ FUNCTIONS = {
 class Poly:
     """A sum of integer multiples of products: {((atom, power), ...): factor}; atoms are Symbols and Calls."""
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_text", "terms")
 
     def __init__(self, terms):
         self.terms = {m: c for m, c in terms.items() if c}
-        self._hash = None
+        self._hash = self._text = None
 
     def __eq__(self, other):
         return isinstance(other, Poly) and self.terms == other.terms
@@ -101,15 +105,12 @@ class Poly:
         return self._hash
 
     def __repr__(self):
-        if not self.terms:
-            return "0"
-        def order(monomial):
-            return (-sum(power for _, power in monomial), [(repr(atom), power) for atom, power in monomial])
-
-        text = ""
-        for monomial in sorted(self.terms, key=order):
-            text = _with_term(text, self.terms[monomial], monomial)
-        return text
+        if self._text is None:
+            text = ""
+            for monomial in sorted(self.terms, key=_order):
+                text = _with_term(text, self.terms[monomial], monomial)
+            self._text = text or "0"
+        return self._text
 
     @property
     def number(self):
@@ -161,6 +162,10 @@ class Poly:
                 product = _product(m, n)
                 terms[product] = terms.get(product, 0) + c * d
         return Poly(terms)
+
+
+def _order(monomial):
+    return -sum(power for _, power in monomial), [(repr(atom), power) for atom, power in monomial]
 
 
 def _with_term(text, factor, monomial):

@@ -25,6 +25,8 @@ class Torch(ModuleType):
     def __getattr__(self, name):
         if name in _TREE:
             return import_module(f"torch.{name}")
+        if name == "torch":  # PyTorch's module has itself, by an import inside
+            return self
         try:
             found = getattr(flambeau, name)
         except AttributeError:

@@ -92,15 +92,20 @@ def forward(self: SELF, query: Tensor, key: Tensor, value: Tensor, key_padding_m
 _FORWARD = "def forward(self: SELF, input: Tensor) -> Tensor:\n  return {}\n"
 
 
-def forward_of(script, module):
-    """The text of a layer's forward; None where its source is to be read."""
-    nn, kind = flambeau.nn, getattr(type(module), "_scripted_class", type(module))
+def defines(kind, name):
+    """The class that a class has a method from."""
+    return next(k for k in kind.__mro__ if name in vars(k))
+
+
+def forward_of(script, module, kind):
+    """The text of a layer's forward, which the class `kind` defines; None where its source is to be read."""
+    nn = flambeau.nn
     if isinstance(module, nn.Sequential):
         return _chain(script, module)
     if kind in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer):
         return _transformer_layer(script, module)
     for kinds, write in _WRITERS.items():
-        if kind in kinds or (isinstance(module, kinds) and kinds[0] in (nn.RNNBase, nn.RNNCellBase)):
+        if any(isinstance(module, k) and defines(k, "forward") is kind for k in kinds):
             return write(module)
     if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is not None:
         return _batch_norm(module)
@@ -268,7 +273,8 @@ def _captured(script, module):
 _nn = flambeau.nn
 #: {classes: what writes their forward}
 _WRITERS = {
-    (_nn.RNNBase,): _network, (_nn.RNNCellBase,): _cell, (_nn.MultiheadAttention,): _attention,
+    (_nn.RNN, _nn.LSTM, _nn.GRU): _network, (_nn.RNNCell, _nn.LSTMCell, _nn.GRUCell): _cell,
+    (_nn.MultiheadAttention,): _attention,
     (_nn.CircularPad1d, _nn.CircularPad2d, _nn.CircularPad3d): _circular,
     (_nn.ConvTranspose1d, _nn.ConvTranspose2d, _nn.ConvTranspose3d): _transposed,
     (_nn.Dropout, _nn.AlphaDropout, _nn.Dropout1d, _nn.Dropout2d, _nn.Dropout3d): _dropout,

@@ -218,7 +218,7 @@ class Program:
         made = {} if made is None else made
         if id(module) not in made:
             state = {"training": module.training, **module._parameters, **module._buffers,
-                     **{name: getattr(module, name) for name in classes.attributes(module)}}
+                     **{name: _plain(getattr(module, name)) for name in classes.attributes(module)}}
             for name, child in module._modules.items():
                 if child is not None:
                     state[name] = self.module(child, classes, made=made)
@@ -296,6 +296,11 @@ class Program:
     def isinstance(value, kind):
         """As `jit.isinstance`."""
         return flambeau.jit.isinstance(value, kind)
+
+
+def _plain(value):
+    """A member of an enumeration of texts or numbers as the one that it is equal to."""
+    return value.value if isinstance(value, enum.Enum) and isinstance(value, (int, str)) else value
 
 
 class CompilationUnit:

@@ -4,7 +4,7 @@ import inspect
 
 from .._places import is_ours
 from ..nn import Module
-from ._layers import forward_of
+from ._layers import defines, forward_of
 from ._program import Program
 from ._source import NotScriptable, Source, type_of, type_text
 from ._writing import Classes, Constants, quoted
@@ -48,8 +48,9 @@ class Script:
         function = inspect.unwrap(getattr(type(module), name))
         if getattr(function, "_jit_unused", False):
             return _raising(function, name, f"{name} is left out of scripts (jit.ignore, jit.unused)")
-        if name == "forward" and is_ours(type(module).__module__):
-            found = forward_of(self, module)
+        owner = defines(type(module), name)
+        if name == "forward" and is_ours(owner.__module__):
+            found = forward_of(self, module, owner)
             if found is not None:
                 return found
         if module._forward_hooks or module._forward_pre_hooks:

@@ -22,7 +22,7 @@ from .._shown import shown
 from ..nn import Module
 from ..nn import functional as F
 from ..ops import OPS
-from ._compile import BUILTINS
+from ._compile import BUILTINS, dotted
 from ._modules import ScriptFunction
 from ._numbers import NUMBERS
 from ._operators import SIZES
@@ -35,6 +35,10 @@ _TYPES = {flambeau.Tensor: "Tensor", int: "int", float: "float", bool: "bool", s
 _GENERIC = {list: "List", dict: "Dict", tuple: "Tuple"}
 
 
+#: methods that give the modules of a container, with or without their names
+_WAYS = ("items", "values", "keys", "children", "named_children")
+
+
 class NotScriptable(NotImplementedError):
     """Python that has no form in TorchScript."""
 
@@ -45,6 +49,8 @@ def type_text(kind):
         kind = eval(kind, {**vars(typing), "torch": flambeau, "Tensor": flambeau.Tensor, "flambeau": flambeau})
     if kind in _TYPES:
         return _TYPES[kind]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum) and issubclass(kind, (int, str)):
+        return "str" if issubclass(kind, str) else "int"
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         others = [part for part in parts if part is not type(None)]
@@ -93,6 +99,8 @@ class Source:
         self.receiver = args.args[0].arg if module is not None else None
         self.locals = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)} | {
             n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        stored = [n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        self.once = {name for name in stored if stored.count(name) == 1} - {a.arg for a in args.args}
         self.standing = {}  # local name -> the module or number that it stands for, in a loop that is written out
 
     def refuse(self, node, what):
@@ -152,7 +160,13 @@ class Source:
     # ---- statements --------------------------------------------------------------------------------------------------
 
     def body(self, statements):
-        return [made for s in statements for made in self.statement(s)]
+        """The statements, as far as they are reached: what follows a settled return or raise is not looked at."""
+        made = []
+        for s in statements:
+            made += self.statement(s)
+            if made and (isinstance(made[-1], (ast.Return, ast.Continue, ast.Break)) or _raises(made[-1])):
+                break
+        return made
 
     def statement(self, node):
         handler = getattr(self, f"_{type(node).__name__.lower()}", None)
@@ -178,6 +192,11 @@ class Source:
         return ast.Return(node.value and self.expression(node.value))
 
     def _assign(self, node):
+        name = node.targets[0].id if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) else None
+        known, settled = self.static(node.value) if name in self.once else (False, None)
+        if known and (settled is None or isinstance(settled, Module)):
+            self.standing[name] = settled  # another name for a module, or for none
+            return [] if settled is not None else ast.Assign(node.targets, ast.Constant(None), lineno=0)
         value = self.expression(node.value)
         if len(node.targets) == 1:
             return ast.Assign([self.expression(node.targets[0])], value, lineno=0)
@@ -214,42 +233,46 @@ class Source:
             self.refuse(node, "a loop over modules is written out, and cannot have break or continue")
         return [made for bound in modules for made in self._once(node, bound)]
 
-    def _once(self, node, bound):
-        """The body for one item of a loop over modules: (index or key, module) or a module alone."""
-        targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
-        made, before = [], dict(self.standing)
-        for target, item in zip(targets, bound if len(targets) > 1 else bound[-1:], strict=True):
-            if isinstance(item, Module) or self._is_looked_up(node, target.id):
-                self.standing[target.id] = item
-            else:
-                made.append(ast.Assign([ast.Name(target.id, ast.Store())], ast.Constant(item), lineno=0))
-        made += [m for s in node.body for m in self.statement(_copy(s))]
+    def _once(self, node, item):
+        """The body for one item of a loop over modules."""
+        before = dict(self.standing)
+        made = self._bound(node, node.target, item) + [m for s in node.body for m in self.statement(_copy(s))]
         self.standing = before
         return made
 
+    def _bound(self, node, target, item):
+        """The statements that give names to an item: a module or number, or a tuple of them."""
+        if isinstance(target, ast.Tuple):
+            pairs = zip(target.elts, item, strict=True)
+            return [made for inner, value in pairs for made in self._bound(node, inner, value)]
+        if isinstance(item, Module) or self._is_looked_up(node, target.id):
+            self.standing[target.id] = item
+            return []
+        return [ast.Assign([ast.Name(target.id, ast.Store())], ast.Constant(item), lineno=0)]
+
     def _modules_of(self, node):
-        """[(index or key, module)] of a loop over a container of modules; None for other loops."""
+        """The items of a loop over modules: modules, or tuples with indices or keys; None for other loops."""
         call = node.func if isinstance(node, ast.Call) else None
-        if isinstance(call, ast.Name) and call.id == "enumerate" and len(node.args) == 1:
-            inner = self._modules_of(node.args[0])
-            return inner and [(k, item[-1]) for k, item in enumerate(inner)]
-        way = call.attr if isinstance(call, ast.Attribute) and call.attr in ("items", "values", "keys") else None
+        if isinstance(call, ast.Name) and call.id in ("enumerate", "zip", "reversed"):
+            inner = [self._modules_of(arg) for arg in node.args]
+            if not inner or any(items is None for items in inner):
+                return None
+            return list({"enumerate": enumerate, "zip": zip, "reversed": reversed}[call.id](*inner))
+        way = call.attr if isinstance(call, ast.Attribute) and call.attr in _WAYS and not node.args else None
         known, value = self.static(call.value if way else node)
-        if not known or not isinstance(value, (flambeau.nn.ModuleList, flambeau.nn.Sequential,
-                                               flambeau.nn.ModuleDict)):
+        nn = flambeau.nn
+        if not known or not isinstance(value, Module if way else (nn.ModuleList, nn.Sequential, nn.ModuleDict)):
             return None
-        if isinstance(value, flambeau.nn.ModuleDict):
-            return [(key, key if way in (None, "keys") else module) for key, module in value.items()]
-        return list(enumerate(value))
+        return list(getattr(value, way)() if way else value.keys() if isinstance(value, nn.ModuleDict) else value)
 
     def _numbers_of(self, node):
-        """[(number,)] of a loop over a range whose numbers name modules (`getattr(self, f"conv{k}")`), or None."""
+        """The numbers of a loop over a range whose numbers name modules (`getattr(self, f"conv{k}")`), or None."""
         call = node.iter
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
                 and isinstance(node.target, ast.Name) and self._is_looked_up(node, node.target.id)):
             return None
         try:
-            return [(k,) for k in range(*map(self._settled, call.args))]
+            return list(range(*map(self._settled, call.args)))
         except (NameError, AttributeError, TypeError):
             return self.refuse(node, "the range of a loop that names modules must be known")
 
@@ -323,7 +346,18 @@ class Source:
             return (known and isinstance(value, (bool, Module)), not value)
         if isinstance(node, ast.Call):
             return self._static_call(node)
+        if isinstance(node, ast.BoolOp):
+            return self._static_choice(node)
         return self._static_comparison(node)
+
+    def _static_choice(self, node):
+        """`and` with something that is settled as false, `or` with something true."""
+        decides = isinstance(node.op, ast.Or)
+        found = [self.static(operand) for operand in node.values]
+        found = [(known and isinstance(value, (bool, type(None), Module)), bool(value)) for known, value in found]
+        if (True, decides) in found:
+            return True, decides
+        return all(known for known, _ in found), not decides
 
     def _static_call(self, node):
         """is_scripting(), and what getattr and hasattr find in a module."""
@@ -340,7 +374,7 @@ class Source:
                 if function is hasattr:
                     return True, hasattr(owner, name)
                 value = getattr(owner, name, None)
-                return (value is None and not hasattr(owner, name)) or isinstance(value, Module), value
+                return value is None or isinstance(value, Module), value
         return False, None
 
     def _static_attribute(self, node):
@@ -354,6 +388,13 @@ class Source:
         return True, value
 
     def _static_comparison(self, node):
+        """Whether something is None, and comparisons with a member of an enumeration."""
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is,
+                                                                                           ast.IsNot)):
+            sides = [self._held(side) for side in (node.left, node.comparators[0])]
+            if all(known for known, _ in sides) and any(isinstance(value, enum.Enum) for _, value in sides):
+                same = sides[0][1] == sides[1][1]
+                return True, same == isinstance(node.ops[0], (ast.Eq, ast.Is))
         if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot))
                 and isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None):
             return False, None
@@ -389,6 +430,8 @@ class Source:
 
     def constant(self, value, node):
         """A value from outside as an expression."""
+        if isinstance(value, enum.Enum) and isinstance(value, (int, str)):
+            return ast.Constant(value.value)  # which it is equal to
         if value is None or (isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)):
             return ast.Constant(value)
         if isinstance(value, (float, complex)):
@@ -419,6 +462,8 @@ class Source:
         if known:
             return self.path_of(value, node) if isinstance(value, Module) else self.constant(value, node)
         held, value = self._attribute_value(node)
+        if held and isinstance(value, enum.Enum) and isinstance(node.ctx, ast.Load):
+            return self.constant(value, node)
         if held and (node.attr.startswith("_") or node.attr not in vars(self.owner)) and isinstance(
                 value, (bool, int, float, str, tuple)) and isinstance(node.ctx, ast.Load) and node.attr != "training":
             return self.constant(value, node)  # what the program does not declare
@@ -491,6 +536,8 @@ class Source:
         if function is F._overwrite:
             return self._overwrite(node)
         args, keywords = self._arguments(node)
+        if isinstance(function, type) and issubclass(function, enum.Enum) and issubclass(function, (int, str)):
+            return args[0]  # members are equal to what they are made of
         if isinstance(function, Module):
             self.script.method(function, "forward")
             return ast.Call(ast.Attribute(self.path_of(function, node), "forward", ast.Load()), args, keywords)
@@ -526,6 +573,8 @@ class Source:
 
     def _function(self, function, args, keywords, node):
         name = getattr(function, "__name__", "")
+        if function is None:
+            self.refuse(node, "what is called is None")
         if function in (F.softmax, F.log_softmax):
             given = inspect.signature(function).bind(*args, **{k.arg: k.value for k in keywords}).arguments
             rest = [given[n] for n in ("dtype",) if n in given and not _is_none(given[n])]
@@ -560,6 +609,15 @@ class Source:
             if not known:
                 return None
         return None if value is None or isinstance(value, flambeau.Tensor) else type_of(value)
+
+    def _held(self, node):
+        """(True, value) of what is settled, or of an attribute of a module as it is now."""
+        known, value = self.static(node)
+        if not known and isinstance(node, ast.Attribute):
+            owner_known, owner = self.static(node.value)
+            if owner_known and isinstance(owner, (Module, type)) and hasattr(owner, node.attr):
+                return True, getattr(owner, node.attr)
+        return known, value
 
     def _attribute_value(self, node):
         """(True, value) of an attribute of the method's own module."""
@@ -603,6 +661,11 @@ def _torch(name, args, keywords=()):
 def _raise(text, kind):
     path = ast.parse("ops.prim.RaiseException", mode="eval").body
     return ast.Expr(ast.Call(path, [text, ast.Constant(f"builtins.{kind}")], []))
+
+
+def _raises(node):
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and dotted(node.value.func) == [
+        "ops", "prim", "RaiseException"]
 
 
 def _loaded(target):

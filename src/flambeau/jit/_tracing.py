@@ -18,13 +18,14 @@ from ..fx.experimental._known import describe
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, depends_on_arguments
 from ..fx.proxy import Proxy
 from ..nn import Module
+from ..ops import OPS
 from ..utils import _pytree
 from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
 from ._program import Program
 from ._state import TracerWarning, TracingCheckError, running
 from ._writing import REDUCTIONS, Classes, Constants, Writer, assembled, attribute_path, named, quoted, stays_whole
 
-_RUNS = 64
+_RUNS = 12  # until a program's conditions on its sizes are known; each finds one more
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
@@ -130,29 +131,36 @@ def _recorded(mod, args, kwargs):
             raise RuntimeError(f"jit.trace: example inputs are tensors, and tuples, lists and dicts of them; got a "
                                f"{type(leaf).__name__}")
     try:
-        found = _with_open_sizes(mod, args, kwargs, leaves)
+        return _with_any_batch(mod, args, kwargs, leaves, spec)
     except Exception:  # values decide, or the program does not run without: it is run with them
         trace = _Trace(mod, args, kwargs, [{}] * len(leaves), None)
         with flambeau.no_grad():
             return trace, trace.recorded()
+
+
+def _with_any_batch(mod, args, kwargs, leaves, spec):
+    """A trace with open sizes; a first size of 1 is open where the module does the same for 2."""
     larger = [_doubled(leaf) for leaf in leaves]
-    if all(a is b for a, b in zip(larger, leaves, strict=True)):
-        return found
-    try:
-        other = _with_open_sizes(mod, *_pytree.tree_unflatten(larger, spec), leaves)
-    except Exception:  # the size of 1 has to be 1
-        return found
-    return other if _steps(other) == _steps(found) and _first_is_open(other[0], leaves, 1) else found
+    if any(a is not b for a, b in zip(larger, leaves, strict=True)):
+        try:
+            found = _with_open_sizes(mod, *_pytree.tree_unflatten(larger, spec), leaves)
+            if _first_is_open(found[0], leaves, 1) and _steps(found) == _steps(_with_sizes(mod, args, kwargs, 0)):
+                return found
+        except Exception:  # the size of 1 has to be 1
+            pass
+    return _with_open_sizes(mod, args, kwargs, leaves)
 
 
 def _with_open_sizes(mod, args, kwargs, leaves):
     """A trace with all sizes open; with the first ones alone where the program settles them otherwise."""
-    found = _with_sizes(mod, args, kwargs, None)
-    if not _first_is_open(found[0], leaves, 0):
-        other = _with_sizes(mod, args, kwargs, 1)
-        if _first_is_open(other[0], leaves, 0):
-            return other
-    return found
+    try:
+        found = _with_sizes(mod, args, kwargs, None)
+        if _first_is_open(found[0], leaves, 0):
+            return found
+    except NotImplementedError:
+        found = None
+    other = _with_sizes(mod, args, kwargs, 1)
+    return other if found is None or _first_is_open(other[0], leaves, 0) else found
 
 
 def _with_sizes(mod, args, kwargs, dims):
@@ -177,9 +185,9 @@ def _first_is_open(trace, leaves, size):
 
 
 def _steps(found):
-    """The operators of a trace, apart from those that read sizes."""
+    """The operators of a trace, apart from those that read sizes, and from expand, which a size of 1 does not need."""
     return [node.target for node in found[0].tracer.graph.nodes
-            if node.op == "call_function" and isinstance(node.target, _C.Op)]
+            if node.op == "call_function" and isinstance(node.target, _C.Op) and node.target is not OPS["expand"]]
 
 
 # ---- the text of a trace ---------------------------------------------------------------------------------------------
