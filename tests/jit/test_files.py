@@ -161,6 +161,7 @@ HEAD = "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training 
     "torch._register('add', x)", "return torch.__class__('x')", "ops.aten._register('add', x)", "return torch._op",
     "return ops.torchvision.__init__('x')", "return torch.nn.functional.refusals('a', 'b', 'c')",
     "return ops.aten.__dict__",
+    "self = x\n    return self.a", "return [self.a for self in [x]]", "for self in [x]:\n      return self.a",
     "return x.apply_(abs)", "return x.map_(x, abs)", "return print.__self__", "return CONSTANTS.c0", "return __name__",
 ])
 def test_a_program_reaches_nothing_but_operators(body):
@@ -177,6 +178,21 @@ def test_a_class_may_not_declare_what_modules_have(name):
     method = f"{HEAD}  def {name}(self: __torch__.M):\n    return 1\n"
     with pytest.raises(RuntimeError, match="may not have an attribute"):
         flambeau.jit.load(archive(method))
+
+
+def test_what_is_declared_a_module_is_one():
+    """Attributes of modules are read without a further look, so a tensor may not take a module's place."""
+    inner = "class N(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n  numpy : int\n"
+    text = f"{HEAD}  n : __torch__.N\n  def forward(self: __torch__.M, x: Tensor):\n    {{}}\n{inner}"
+    number = b"}X\x01\x00\x00\x00nK\x01s"
+    with pytest.raises(RuntimeError, match="must be a N, got a int"):
+        flambeau.jit.load(archive(text.format("return self.n.numpy"), state=number))
+    with pytest.raises(RuntimeError, match="or a module"):
+        flambeau.jit.load(archive(text.format("self.n = x")))
+    module = b"}X\x01\x00\x00\x00nc__torch__\nN\n)\x81}X\x05\x00\x00\x00numpyK\x03sbs"
+    assert flambeau.jit.load(archive(text.format("return self.n.numpy"), state=module))(flambeau.ones(1)) == 3
+    with pytest.raises((RuntimeError, AttributeError, TypeError)):
+        flambeau.jit.load(archive(text.format("return self.n.numpy()"), state=module))(flambeau.ones(1))
 
 
 def test_other_files_that_are_refused():

@@ -1,6 +1,7 @@
 """TorchScript's text: what it means, statement by statement and operator by operator."""
 
 import bdb
+import io
 import math
 import traceback
 
@@ -97,6 +98,14 @@ def f(x: Tensor, names: List[str], *, k: int = 2):
         unit.g  # noqa: B018
     unit.define("def g(x):\n  return f(x, ['a'])[1]")
     assert unit.g(flambeau.zeros(2)) == {} and unit.f.name == "f" and "return helper(n + 1)" in unit.helper.code
+
+
+def test_a_function_of_a_text_is_written_as_it_was():
+    unit = CompilationUnit("def f(x: Tensor, n: int = 2):\n  return x.view(-1, n)[..., 0] if n > 1 else -x\n")
+    x = flambeau.arange(6.0)
+    program = flambeau.jit.load(io.BytesIO(unit.f.save_to_buffer()))
+    assert program(x, 3).tolist() == unit.f(x, 3).tolist() == [0, 3] and program(x).tolist() == [0, 2, 4]
+    assert "x.view(-1, n)" in program.code
 
 
 @pytest.mark.parametrize(("statement", "kind", "text"), [

@@ -84,6 +84,8 @@ class Function:
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
                 self.locals.add(child.id)
+                if child.id == self.first:
+                    self.refuse(child, f"{shown(self.first)}, the method's own object, is assigned to")
             if isinstance(child, ast.FunctionDef) and child is not node:
                 self.locals.add(child.name)
 
@@ -162,8 +164,9 @@ class Function:
 
     def store(self, target, value):
         """`object.name = value` for a declared attribute."""
-        if not self.own(target):
-            self.refuse(target, f"an attribute {shown(target.attr)} is set that its class does not declare")
+        if not self.own(target) or self.program.kind_of(self.owner.types.get(target.attr)) is not None:
+            self.refuse(target, f"an attribute {shown(target.attr)} is set that its class does not declare, or a "
+                                "module")
         place = ast.Attribute(self.expression(target.value), target.attr, ast.Store())
         return [ast.copy_location(ast.Assign([ast.copy_location(place, target)], value), target)]
 
@@ -171,6 +174,20 @@ class Function:
         """Whether an Attribute is a declared one of the method's own object."""
         return (isinstance(node.value, ast.Name) and node.value.id == self.first and self.owner is not None
                 and node.attr in self.owner.open_names)
+
+    def kind_of(self, node):
+        """The Kind of the module that an expression certainly is: the method's own, and those inside; else None."""
+        if isinstance(node, ast.Name):
+            return self.owner if node.id == self.first and self.owner is not None and self.owner.base == "Module" \
+                else None
+        name = None
+        if isinstance(node, ast.Attribute):
+            node, name = node.value, node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(
+                node.args) == 2 and isinstance(node.args[1], ast.Constant) and "getattr" not in self.locals:
+            node, name = node.args[0], node.args[1].value
+        outer = self.kind_of(node) if name is not None else None
+        return self.program.kind_of(outer.types[name]) if outer is not None and name in outer.types else None
 
     def target(self, node, ctx=None):
         if isinstance(node, ast.Name):
@@ -245,14 +262,17 @@ class Function:
         if self.own(node):
             node.value = self.expression(node.value)
             return node
+        kind = self.kind_of(node.value)
+        if kind is not None and node.attr in kind.open_names:  # a module that stays: what it holds is read at once
+            return ast.copy_location(ast.Attribute(self.expression(node.value), node.attr, ast.Load()), node)
         read = _call(self.outside("$attribute", attribute), [self.expression(node.value), ast.Constant(node.attr)])
         return ast.copy_location(read, node)
 
-    def path(self, names, called=False):
+    def path(self, names, called=False, keywords=None):
         """A name from outside: an operator that is called, a constant, a definition of the program."""
         root, *rest = names
         if root == "torch" and rest:
-            return self.torch(rest, called)
+            return self.torch(rest, called, keywords)
         if root == "ops":
             return self.outside(".".join(names), library(*rest)) if called and len(rest) == 2 else None
         if root == "math" and len(rest) == 1:
@@ -263,7 +283,7 @@ class Function:
             return self.outside(".".join(names), self.program.constant(rest[0]))
         return self.program.path(names)
 
-    def torch(self, rest, called):
+    def torch(self, rest, called, keywords=None):
         """`torch.name`: an operator; dtypes and functions of torch's modules, which texts written by hand have."""
         name = rest[-1]
         if not called:
@@ -279,7 +299,10 @@ class Function:
             return self.outside(f"torch.{rest[0]}_{name}", self.program.operator(f"{rest[0]}_{name}"))
         if rest in (["no_grad"], ["enable_grad"], ["inference_mode"]):
             return self.outside(f"torch.{name}", getattr(flambeau, name))
-        return self.outside(f"torch.{name}", self.program.operator(name)) if len(rest) == 1 else None
+        if len(rest) > 1:
+            return None
+        found = self.program.operator(name, keywords)
+        return self.outside(f"torch.{name}" if found is self.program.operator(name, ()) else f"torch.{name}()", found)
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -292,15 +315,17 @@ class Function:
             if names[-1] == "__new__":
                 return _call(self.program.maker(names[:-1]), [])
             if names[0] in ("torch", "ops"):
-                found = self.path(names, called=True)
+                found = self.path(names, called=True, keywords=[k.arg for k in node.keywords])
                 if found is None:
                     self.refuse(node, f"{shown('.'.join(names))} is not there")
                 node.func = ast.copy_location(found, node.func)
         args = [self.expression(a) for a in node.args]
         keywords = [ast.keyword(k.arg, self.expression(k.value)) for k in node.keywords]
         if isinstance(node.func, ast.Attribute) and (names is None or names[0] in self.locals):
-            if self.own(node.func):
-                return ast.Call(self.attribute(node.func), args, keywords)
+            kind = self.owner if self.own(node.func) else self.kind_of(node.func.value)
+            if kind is not None and node.func.attr in kind.methods:
+                return ast.Call(ast.copy_location(ast.Attribute(self.expression(node.func.value), node.func.attr,
+                                                                ast.Load()), node), args, keywords)
             bound = _call(self.outside("$method", method), [self.expression(node.func.value),
                                                             ast.Constant(node.func.attr)])
             return ast.Call(ast.copy_location(bound, node), args, keywords)

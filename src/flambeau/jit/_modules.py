@@ -14,8 +14,22 @@ class Error(RuntimeError):
     """What a program raises; it is an error of the class that the program names, too."""
 
 
-class ScriptMethods:
-    """What a module with a program can say of it, and do with it."""
+class Stored:
+    """What has a program, and is written to files."""
+
+    def save(self, f, _extra_files=None):
+        """Writes the program and its tensors to a file (a path or a file open for writing): see `jit.save`."""
+        flambeau.jit.save(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files=None):
+        """The bytes of such a file."""
+        file = io.BytesIO()
+        flambeau.jit.save(self, file, _extra_files)
+        return file.getvalue()
+
+
+class ScriptMethods(Stored):
+    """What a module with a program can say of it."""
 
     def _compiled(self):
         """The RecursiveScriptModule of the program."""
@@ -46,14 +60,6 @@ class ScriptMethods:
 
     inlined_graph = graph
 
-    def save(self, f, _extra_files=None):
-        """Writes the program and its tensors to a file (a path or a file open for writing): see `jit.save`."""
-        flambeau.jit.save(self, f, _extra_files)
-
-    def save_to_buffer(self, _extra_files=None):
-        """The bytes of such a file."""
-        return _buffer(self, _extra_files)
-
 
 def graph_of(program):
     """The fx Graph of a trace."""
@@ -61,12 +67,6 @@ def graph_of(program):
         raise NotImplementedError("jit: graphs are kept of traces alone; read the program's text in .code, or trace "
                                   "the module: jit.trace(module, example_inputs).graph")
     return program.graph
-
-
-def _buffer(m, extra_files):
-    file = io.BytesIO()
-    flambeau.jit.save(m, file, extra_files)
-    return file.getvalue()
 
 
 class ScriptModule(flambeau.nn.Module):
@@ -126,6 +126,10 @@ class RecursiveScriptModule(ScriptMethods, ScriptModule):
                 continue
             if name not in self._open_names:
                 raise RuntimeError(f"jit: the class {kind.node.name} declares no attribute {shown(name)}")
+            inner = self._program.kind_of(kind.types.get(name))
+            if inner is not None and not isinstance(value, self._program.find(inner.qualified)):
+                raise RuntimeError(f"jit: the attribute {shown(name)} of a {kind.node.name} must be a "
+                                   f"{inner.node.name}, got a {type(value).__name__}")
             if isinstance(value, flambeau.nn.Module):
                 self._modules[name] = value
             elif name in kind.parameters and (value is None or isinstance(value, flambeau.Tensor)):
@@ -193,7 +197,7 @@ class TopLevelTracedModule(RecursiveScriptModule):
         return type(self).__name__
 
 
-class ScriptFunction:
+class ScriptFunction(Stored):
     """A function whose program is TorchScript: that of a trace; or, of `jit.script`, written from its source when it is
     asked for, while the function runs as it is.
     """
@@ -240,14 +244,6 @@ class ScriptFunction:
         return graph_of(self._program)
 
     inlined_graph = graph
-
-    def save(self, f, _extra_files=None):
-        """Writes it to a file: see `jit.save`."""
-        flambeau.jit.save(self, f, _extra_files)
-
-    def save_to_buffer(self, _extra_files=None):
-        """The bytes of such a file."""
-        return _buffer(self, _extra_files)
 
     def __repr__(self):
         return f"<ScriptFunction {self.__name__}>"

@@ -132,14 +132,17 @@ def versioned(version):
     return found
 
 
-def operator(name):
-    """The function behind `torch.name` in a program."""
-    if name not in _FOUND:
+def operator(name, keywords=None):
+    """The function behind `torch.name` in a program; `keywords`: the names in a call of it, where they are known."""
+    numbered = keywords is None or name in _PLACES or None in keywords or bool(_MEANINGS.keys() & set(keywords))
+    if (name, numbered) not in _FOUND:
         plain, tensors = PLAIN.get(name), _of_tensors(name)
         if tensors is not None:
-            tensors = _numbered(listed(tensors) if name in _LISTS else tensors, _PLACES.get(name))
-        _FOUND[name] = (_Both(tensors, plain) if plain and tensors else plain or tensors or _absent(f"torch.{name}"))
-    return _FOUND[name]
+            tensors = listed(tensors) if name in _LISTS else tensors
+            tensors = _numbered(tensors, _PLACES.get(name)) if numbered else tensors
+        _FOUND[name, numbered] = _Both(tensors, plain) if plain and tensors else (
+            plain or tensors or _absent(f"torch.{name}"))
+    return _FOUND[name, numbered]
 
 
 #: operators whose results are lists in TorchScript

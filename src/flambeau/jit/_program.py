@@ -25,8 +25,7 @@ _ONLY = {"__import__": builtins.__import__}
 #: attributes of every Module that a class of a program may not have
 _TAKEN = frozenset(dir(RecursiveScriptModule)) - {"forward", "training", "extra_repr"} | frozenset(
     vars(flambeau.nn.Module())) - {"training"}
-
-
+#: dunder methods that a module of a program may have
 _OF_MODULES = frozenset(("__len__", "__contains__", "__getitem__"))
 
 
@@ -202,7 +201,7 @@ class Program:
 
     def as_module(self, qualified):
         """A module whose forward is a function: files hold modules."""
-        node, _, text = self.definition(qualified)
+        node = ast.parse(self.source(qualified)).body[0]
         module = qualified.rpartition(".")[0]
         arguments = ast.unparse(node.args)
         receiver = f"self: {module}.PlaceholderModule"
@@ -259,9 +258,15 @@ class Program:
         self.find(f"__torch__.{name}")
         return f"__torch__.{name}"
 
-    def operator(self, name):
-        """The function behind `torch.name`."""
-        return self.operators.get(name) or operator(name)
+    def operator(self, name, keywords=None):
+        """The function behind `torch.name`, called with arguments of these names."""
+        return self.operators.get(name) or operator(name, keywords)
+
+    def kind_of(self, annotation):
+        """The Kind of a module's class that a type names; None for other types."""
+        names = dotted(annotation) if annotation is not None else None
+        found = self.definition(".".join(names)) if names and names[0] == "__torch__" else None
+        return found[0] if found is not None and isinstance(found[0], Kind) and found[0].base == "Module" else None
 
     def constant(self, name):
         """CONSTANTS.c0 and so on."""
