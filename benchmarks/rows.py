@@ -32,6 +32,15 @@ SMALL = _rows(
     ("relu module", "m = nn.ReLU(); a = torch.rand(4)", "m(a)"),
 )
 
+SCRIPTS = _rows(
+    "scripts", "torch.manual_seed(0)\nimport io\nx = torch.rand(4, 8)",
+    ("three layers of 8, traced", "m = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), "
+     "nn.Linear(8, 2))\np = torch.jit.trace(m, x)", "p(x)", None, 4),
+    ("trace of 20 layers", "m = nn.Sequential(*[nn.Linear(8, 8) for _ in range(20)])", "torch.jit.trace(m, x)"),
+    ("load of 20 layers", "m = nn.Sequential(*[nn.Linear(8, 8) for _ in range(20)])\nfile = io.BytesIO()\n"
+     "torch.jit.save(torch.jit.trace(m, x), file)", "file.seek(0); torch.jit.load(file)"),
+)
+
 CHAIN = """\
 def chain(x, y):
     for _ in range(5):
@@ -476,5 +485,5 @@ VISION = _rows(
 
 MODELS = [Row("models", *entry) for entry in models.entries()]
 
-ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *QUANTIZED, *LARGE, *POINTWISE, *DOUBLES, *STRIDED,
-        *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *COMPILED, *VISION, *MODELS]
+ROWS = [*SMALL, *SCRIPTS, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *QUANTIZED, *LARGE, *POINTWISE, *DOUBLES,
+        *STRIDED, *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *COMPILED, *VISION, *MODELS]
