@@ -325,6 +325,41 @@ def test_what_has_no_form_runs_and_says_so_when_it_is_written(function, text):
     assert "test_script.py" in str(caught.value) or text == "arguments"
 
 
+def test_a_class_of_ones_own():
+    class Halved(flambeau.jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(flambeau.ones(2))
+
+        @flambeau.jit.script_method
+        def forward(self, x):
+            return self.halved(x * self.weight)
+
+        def halved(self, x):
+            return x / 2
+
+    module = Halved()
+    assert module(flambeau.ones(2)).tolist() == [0.5, 0.5] and "self.halved(" in module.code
+    program = through(module)
+    assert program(flambeau.ones(2)).tolist() == [0.5, 0.5] and program.original_name == "Halved"
+
+
+def test_names_of_a_users_module_stay_its_own():
+    class Graph(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.graph, self.code = 2, 3
+
+        def forward(self, x):
+            return x * self.graph + self.code
+
+        def save(self):
+            return "mine"
+
+    module = flambeau.jit.script(Graph())
+    assert module(flambeau.ones(1)).item() == 5 and module.save() == "mine" and module.graph == 2
+
+
 def test_marks_and_other_names():
     assert flambeau.jit.script(Colour) is Colour and flambeau.jit.script(flambeau.relu) is flambeau.relu
     with pytest.raises(TypeError, match="expected a function"):

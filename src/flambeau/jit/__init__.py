@@ -64,7 +64,7 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
 def _scripted(module):
     kind = type(module)
     if kind not in _CLASSES:
-        _CLASSES[kind] = type(kind.__name__, (Scripted, kind), {"__module__": kind.__module__, "_scripted_class": kind})
+        _CLASSES[kind] = type(kind.__name__, (kind, Scripted), {"__module__": kind.__module__, "_scripted_class": kind})
     found = copy.copy(module)
     found.__class__ = _CLASSES[kind]
     return found

@@ -25,7 +25,7 @@ from .._files.replacing import replacing
 from .._files.zip_writer import ZipWriter
 from .._shown import shown
 from ._compile import NotScript
-from ._modules import RecursiveScriptModule, ScriptFunction, ScriptMethods, ScriptObject
+from ._modules import RecursiveScriptModule, ScriptFunction, ScriptModule, ScriptObject
 from ._operators import versioned
 from ._program import Program
 
@@ -249,9 +249,9 @@ def save(m, f, _extra_files=None):
     f               a path, which is replaced as a whole, or a file open for writing
     _extra_files    {name: bytes or text} of files beside the program
     """
-    if not isinstance(m, (ScriptMethods, ScriptFunction)):
+    if not isinstance(m, (ScriptModule, ScriptFunction)):
         raise RuntimeError(f"jit.save: expected what jit.trace or jit.script returns, got a {type(m).__name__}")
-    program = m._compiled() if isinstance(m, ScriptMethods) else m._program.as_module(m.qualified_name)
+    program = m._compiled() if isinstance(m, ScriptModule) else m._program.as_module(m.qualified_name)
     if hasattr(f, "write"):
         _write(program, f, "archive", _extra_files)
         return

@@ -14,6 +14,16 @@ class Error(RuntimeError):
     """What a program raises; it is an error of the class that the program names, too."""
 
 
+class computed:
+    """A property that an attribute of the object hides: a module of the user's may have a `graph` of its own."""
+
+    def __init__(self, function):
+        self.function, self.__doc__ = function, function.__doc__
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else self.function(instance)
+
+
 class Stored:
     """What has a program, and is written to files."""
 
@@ -28,39 +38,6 @@ class Stored:
         return file.getvalue()
 
 
-class ScriptMethods(Stored):
-    """What a module with a program can say of it."""
-
-    def _compiled(self):
-        """The RecursiveScriptModule of the program."""
-        return self
-
-    @property
-    def original_name(self):
-        """The name of the class that the module was an object of."""
-        return self._compiled()._kind.node.name
-
-    @property
-    def code(self):
-        """The text of `forward`."""
-        made = self._compiled()
-        if "forward" not in made._kind.methods:
-            raise RuntimeError(f"jit: the program has no forward for a {made.original_name}")
-        return made._kind.source("forward")
-
-    @property
-    def code_with_constants(self):
-        """(the text of `forward`, {"c0": tensor or text} of the constants of the program)."""
-        return self.code, {f"c{k}": value for k, value in enumerate(self._compiled()._program.constants)}
-
-    @property
-    def graph(self):
-        """The fx Graph of `forward`, where the program is one run of operators (that of a trace)."""
-        return graph_of(self._compiled()._program)
-
-    inlined_graph = graph
-
-
 def graph_of(program):
     """The fx Graph of a trace."""
     if program.graph is None:
@@ -69,19 +46,45 @@ def graph_of(program):
     return program.graph
 
 
-class ScriptModule(flambeau.nn.Module):
-    """A module with a program. A class of one's own may derive from it: its methods run as they are."""
-
-
-class Scripted(ScriptMethods, ScriptModule):
-    """A module that `jit.script` returned, beside its own class: it runs as it is, and its program is written from the
-    source of its methods when it is asked for.
+class ScriptModule(Stored, flambeau.nn.Module):
+    """A module with a program. A class of one's own may derive from it: its methods run as they are, and the program is
+    written from their source when it is asked for.
     """
 
     def _compiled(self):
+        """The RecursiveScriptModule of the program, written from the source of its methods."""
         return flambeau.jit._scripted_module(self)
 
-    @property
+    @computed
+    def original_name(self):
+        """The name of the class that the module was an object of."""
+        return self._compiled()._kind.node.name
+
+    @computed
+    def code(self):
+        """The text of `forward`."""
+        made = self._compiled()
+        if "forward" not in made._kind.methods:
+            raise RuntimeError(f"jit: the program has no forward for a {made.original_name}")
+        return made._kind.source("forward")
+
+    @computed
+    def code_with_constants(self):
+        """(the text of `forward`, {"c0": tensor or text} of the constants of the program)."""
+        return self.code, {f"c{k}": value for k, value in enumerate(self._compiled()._program.constants)}
+
+    @computed
+    def graph(self):
+        """The fx Graph of `forward`, where the program is one run of operators (that of a trace)."""
+        return graph_of(self._compiled()._program)
+
+    inlined_graph = graph
+
+
+class Scripted(ScriptModule):
+    """A module that `jit.script` returned, beside its own class."""
+
+    @computed
     def original_name(self):
         """The name of the class that the module was an object of."""
         return self._scripted_class.__name__
@@ -96,7 +99,7 @@ class ScriptObject:
         return f"<{type(self).__name__} of a TorchScript program>"
 
 
-class RecursiveScriptModule(ScriptMethods, ScriptModule):
+class RecursiveScriptModule(ScriptModule):
     """A module whose program is TorchScript: what `jit.load` and `jit.trace` return.
 
     Its methods are compiled from text (`code`) and run on the tensors that it holds. Modules inside are such modules,
@@ -144,6 +147,9 @@ class RecursiveScriptModule(ScriptMethods, ScriptModule):
         """Refused: methods of a finished program cannot be added."""
         raise NotImplementedError("define: methods cannot be added to a finished program; write them in the Module, "
                                   "and script or trace that")
+
+    def _compiled(self):
+        return self
 
     # ---- as Python sees it -------------------------------------------------------------------------------------------
 
