@@ -4,7 +4,7 @@
 import enum
 import io
 import math
-from typing import Dict, Final, List, Optional, Tuple  # noqa: UP035
+from typing import Dict, Final, List, NamedTuple, Optional, Tuple  # noqa: UP035
 
 import pytest
 
@@ -301,7 +301,7 @@ def with_generator(x):
 
 
 def with_context(x):
-    with flambeau.no_grad():
+    with open(x):
         return x
 
 
@@ -358,6 +358,33 @@ def test_names_of_a_users_module_stay_its_own():
 
     module = flambeau.jit.script(Graph())
     assert module(flambeau.ones(1)).item() == 5 and module.save() == "mine" and module.graph == 2
+
+
+class Pair(NamedTuple):
+    """Results with names."""
+
+    first: flambeau.Tensor
+    count: int
+
+
+def test_named_tuples_and_contexts():
+    class Module(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(flambeau.ones(2))
+
+        def forward(self, x):
+            with flambeau.no_grad():
+                y = x * self.weight
+                with flambeau.enable_grad():
+                    z = x * self.weight
+            return Pair(y, 2), Pair(first=z, count=3)
+
+    module = flambeau.jit.script(Module())
+    a, b = through(module)(flambeau.ones(2))
+    assert not a.first.requires_grad and b.first.requires_grad and (a.count, b.count) == (2, 3)
+    assert type(a)._fields == Pair._fields
+    assert flambeau.is_grad_enabled()
 
 
 def test_marks_and_other_names():

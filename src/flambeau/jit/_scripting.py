@@ -2,12 +2,29 @@
 
 import inspect
 
+import flambeau
+
 from .._places import is_ours
 from ..nn import Module
 from ._layers import defines, forward_of
 from ._program import Program
 from ._source import NotScriptable, Source, type_of, type_text
 from ._writing import Classes, Constants, quoted
+
+_GRADIENTS = """
+class CONTEXT:
+  before : bool
+  def __init__(self: SELF) -> NoneType:
+    self.before = ENABLED
+    return None
+  def __enter__(self: SELF) -> NoneType:
+    self.before = torch.is_grad_enabled()
+    torch.set_grad_enabled(ENABLED)
+    return None
+  def __exit__(self: SELF, kind: Any, value: Any, trace: Any) -> NoneType:
+    torch.set_grad_enabled(self.before)
+    return None
+""".lstrip()
 
 
 class Script:
@@ -35,6 +52,26 @@ class Script:
                 del self.functions[function]
                 raise
         return self.functions[function]
+
+    def named_tuple(self, kind):
+        """The qualified name of a class of named tuples."""
+        if kind not in self.functions:
+            home = "__torch__" if kind.__module__ == "__main__" else f"__torch__.{_path(kind.__module__)}"
+            hints = getattr(kind, "__annotations__", {})
+            lines = [f"  {name} : {type_text(hints.get(name, flambeau.Tensor))}" for name in kind._fields]
+            self.functions[kind] = f"{home}.{kind.__name__}"
+            text = "\n".join([f"class {kind.__name__}(NamedTuple):", *lines, ""])
+            self.texts.setdefault(home, []).append(text)
+        return self.functions[kind]
+
+    def gradients(self, enabled):
+        """The qualified name of the class whose contexts turn recording on or off."""
+        home, name = "__torch__.torch.autograd.grad_mode", "enable_grad" if enabled else "no_grad"
+        if name not in self.functions:
+            self.functions[name] = f"{home}.{name}"
+            text = _GRADIENTS.replace("CONTEXT", name).replace("SELF", f"{home}.{name}")
+            self.texts.setdefault(home, []).append(text.replace("ENABLED", str(enabled)))
+        return self.functions[name]
 
     def method(self, module, name):
         """Writes a method of a module, once."""

@@ -315,7 +315,15 @@ class Source:
         return _raise(self._said(args[0]) if args else ast.Constant(""), name)
 
     def _with(self, node):
-        self.refuse(node, "contexts such as no_grad() are not written; use detach(), or put them around the call")
+        """no_grad() and enable_grad() are classes of the program."""
+        if len(node.items) != 1 or node.items[0].optional_vars is not None:
+            self.refuse(node, "of contexts there are no_grad() and enable_grad(), one at a time")
+        call = node.items[0].context_expr
+        known, context = self.static(call.func) if isinstance(call, ast.Call) and not call.args else (False, None)
+        if not known or context not in (flambeau.no_grad, flambeau.enable_grad):
+            self.refuse(node, "of contexts there are no_grad() and enable_grad(), one at a time")
+        made = ast.parse(self.script.gradients(context is flambeau.enable_grad), mode="eval").body
+        return ast.With([ast.withitem(ast.Call(made, [], []), None)], self.body(node.body), lineno=0)
 
     # ---- expressions -------------------------------------------------------------------------------------------------
 
@@ -538,6 +546,8 @@ class Source:
         args, keywords = self._arguments(node)
         if isinstance(function, type) and issubclass(function, enum.Enum) and issubclass(function, (int, str)):
             return args[0]  # members are equal to what they are made of
+        if isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_fields"):
+            return ast.Call(ast.parse(self.script.named_tuple(function), mode="eval").body, args, keywords)
         if isinstance(function, Module):
             self.script.method(function, "forward")
             return ast.Call(ast.Attribute(self.path_of(function, node), "forward", ast.Load()), args, keywords)
