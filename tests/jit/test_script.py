@@ -37,6 +37,7 @@ def many(x, y: Optional[flambeau.Tensor] = None, n: int = 2, names: Tuple[str, s
     for i, name in enumerate(names):
         table[name] = i
     a = b = len(table)
+    assert all(len(name) == 1 for name in names)
     z = flambeau.cat(out, 0).view(-1, x.size(1)) * a / b
     z = twice(z).to(flambeau.float64)
     z[0, 0] = math.pi
@@ -246,10 +247,14 @@ def test_what_a_module_is_made_with(act):
     assert flambeau.allclose(through(flambeau.jit.script(module))(x, y), module(x, y))
 
 
+def inside(mode: str):
+    return mode not in ["worse", "not inside"]
+
+
 def test_exceptions_and_constants():
     @flambeau.jit.script
     def f(x, mode: str):
-        if mode == "bad":
+        if not inside(mode) or mode == "bad":
             raise ValueError(f"no mode {mode}")
         return x * TABLE[0] + SHIFT
 
@@ -257,6 +262,9 @@ def test_exceptions_and_constants():
     assert program(flambeau.ones(1), "good").item() == 8
     with pytest.raises(ValueError, match="no mode bad"):
         program(flambeau.ones(1), "bad")
+    with pytest.raises(ValueError, match="no mode not inside"):
+        program(flambeau.ones(1), "not inside")
+    assert "not  inside" not in f.code.replace("if not  inside", "") and "not  __torch__" not in f.code
 
 
 TABLE, SHIFT = (3, 4), flambeau.tensor([5.0])
@@ -296,8 +304,8 @@ def with_enum(x):
     return Colour.RED
 
 
-def with_generator(x):
-    return sum(v for v in x)
+def with_lambda(x):
+    return (lambda y: y)(x)
 
 
 def with_context(x):
@@ -317,7 +325,7 @@ LAYERS = nn.ModuleList([nn.ReLU()])
 
 @pytest.mark.parametrize(("function", "text"), [
     (with_try, "no try"), (with_star, "arguments"), (with_open, "cannot be called"), (with_enum, "Colour"),
-    (with_generator, "generatorexp"), (with_context, "contexts"), (with_break, "break")])
+    (with_lambda, "lambda"), (with_context, "contexts"), (with_break, "break")])
 def test_what_has_no_form_runs_and_says_so_when_it_is_written(function, text):
     scripted = flambeau.jit.script(function)
     with pytest.raises(NotImplementedError, match=text) as caught:
@@ -385,6 +393,17 @@ def test_named_tuples_and_contexts():
     assert not a.first.requires_grad and b.first.requires_grad and (a.count, b.count) == (2, 3)
     assert type(a)._fields == Pair._fields
     assert flambeau.is_grad_enabled()
+
+
+def test_tensors_that_are_given_one_by_one():
+    @flambeau.jit.script
+    def f(x, y):
+        rows, columns = flambeau.meshgrid(x[0], y[0], indexing="ij")
+        a, b = (part.reshape(-1) for part in flambeau.broadcast_tensors(x, y))
+        return flambeau.einsum("ij,kj->ik", x, y), rows + columns, a + b, flambeau.block_diag(x, y)
+
+    x, y = flambeau.rand(2, 3), flambeau.rand(2, 3)
+    assert all(flambeau.allclose(p, q) for p, q in zip(through(f)(x, y), f(x, y), strict=True))
 
 
 def test_marks_and_other_names():

@@ -73,15 +73,15 @@ class Script:
             self.texts.setdefault(home, []).append(text.replace("ENABLED", str(enabled)))
         return self.functions[name]
 
-    def method(self, module, name):
-        """Writes a method of a module, once."""
+    def method(self, module, name, kinds=()):
+        """Writes a method of a module, once; `kinds` are the types of its first call's constants."""
         found = self.methods.setdefault(id(module), {})
         if name not in found:
             self.modules.append(module)
             found[name] = ""  # it may call itself
-            found[name] = self._method(module, name)
+            found[name] = self._method(module, name, kinds)
 
-    def _method(self, module, name):
+    def _method(self, module, name, kinds):
         function = inspect.unwrap(getattr(type(module), name))
         if getattr(function, "_jit_unused", False):
             return _raising(function, name, f"{name} is left out of scripts (jit.ignore, jit.unused)")
@@ -92,7 +92,7 @@ class Script:
                 return found
         if module._forward_hooks or module._forward_pre_hooks:
             raise NotScriptable(f"jit.script: the {type(module).__name__} has hooks, which a program has not")
-        return Source(self, function, module).text(name)
+        return Source(self, function, module, kinds).text(name)
 
 
 def _path(name):

@@ -11,6 +11,7 @@ import builtins
 import enum
 import inspect
 import math
+import re
 import textwrap
 import types
 import typing
@@ -37,6 +38,10 @@ _GENERIC = {list: "List", dict: "Dict", tuple: "Tuple"}
 
 #: methods that give the modules of a container, with or without their names
 _WAYS = ("items", "values", "keys", "children", "named_children")
+
+
+#: a text, or `not` before a name that begins with "in", which PyTorch's reader takes for `not in`
+_NOT_IN = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\bnot in(?=\w)""")
 
 
 class NotScriptable(NotImplementedError):
@@ -129,7 +134,8 @@ class Source:
         body = self.body(self._without_docstring(self.node.body)) or [ast.Pass()]
         returns = f" -> {hints['return']}" if "return" in hints else ""
         made = ast.fix_missing_locations(ast.Module(body, []))
-        return f"def {name}({', '.join(parts)}){returns}:\n" + textwrap.indent(ast.unparse(made), "  ") + "\n"
+        text = _NOT_IN.sub(lambda found: found[1] or "not  in", ast.unparse(made))
+        return f"def {name}({', '.join(parts)}){returns}:\n" + textwrap.indent(text, "  ") + "\n"
 
     def _hints(self):
         """{argument: its type} of annotations."""
@@ -417,7 +423,7 @@ class Source:
         handler = getattr(self, f"_x_{type(node).__name__.lower()}", None)
         if handler is not None:
             return handler(node)
-        if isinstance(node, (ast.Lambda, ast.Await, ast.Yield, ast.SetComp, ast.GeneratorExp, ast.NamedExpr)):
+        if isinstance(node, (ast.Lambda, ast.Await, ast.Yield, ast.SetComp, ast.NamedExpr)):
             self.refuse(node, f"TorchScript has no {type(node).__name__.lower()}")
         for name, child in ast.iter_fields(node):
             if isinstance(child, ast.expr | ast.comprehension):
@@ -493,6 +499,16 @@ class Source:
             return self.expression(node.body if value else node.orelse)
         return ast.IfExp(self.expression(node.test), self.expression(node.body), self.expression(node.orelse))
 
+    def _x_compare(self, node):
+        node.left, node.comparators = self.expression(node.left), list(map(self.expression, node.comparators))
+        if len(node.ops) == 1 and isinstance(node.ops[0], ast.NotIn):  # TorchScript has no `not in`
+            return ast.UnaryOp(ast.Not(), ast.Compare(node.left, [ast.In()], node.comparators))
+        return node
+
+    def _x_generatorexp(self, node):
+        """A list: what it is given to takes all of it."""
+        return self.expression(ast.copy_location(ast.ListComp(node.elt, node.generators), node))
+
     def _x_joinedstr(self, node):
         text, args = "", []
         for part in node.values:
@@ -549,10 +565,10 @@ class Source:
         if isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_fields"):
             return ast.Call(ast.parse(self.script.named_tuple(function), mode="eval").body, args, keywords)
         if isinstance(function, Module):
-            self.script.method(function, "forward")
+            self.script.method(function, "forward", self._kinds(function.forward, args, keywords))
             return ast.Call(ast.Attribute(self.path_of(function, node), "forward", ast.Load()), args, keywords)
         if isinstance(function, types.MethodType) and isinstance(function.__self__, Module):
-            self.script.method(function.__self__, function.__name__)
+            self.script.method(function.__self__, function.__name__, self._kinds(function, args, keywords))
             path = self.path_of(function.__self__, node)
             return ast.Call(ast.Attribute(path, function.__name__, ast.Load()), args, keywords)
         if isinstance(function, _C.Op):

@@ -365,10 +365,18 @@ def _leaf_type(x):
     return "NoneType" if x is None else type(x).__name__
 
 
+#: {operator: the place from which on its arguments are one list in TorchScript}
+_OF_LISTS = {"einsum": 1, **dict.fromkeys(("meshgrid", "block_diag", "broadcast_tensors", "cartesian_prod",
+                                          "chain_matmul"), 0)}
+
+
 def _as_one_list(target, args, kwargs):
     """Sizes that were given one by one as a list; without switches that are off and that TorchScript has not got."""
     kwargs = {name: value for name, value in kwargs.items()
               if value not in (False, None) or name not in ("return_indices", "out", "generator")}
+    first = _OF_LISTS.get(target.name) if isinstance(target, _C.Op) else None
+    if first is not None and len(args) > first + 1:  # tensors one by one
+        return (*args[:first], list(args[first:])), kwargs
     if isinstance(target, _C.Op) and len(args) > 2 and all(map(_whole, args[1:])):
         kinds = {p.kind for p in inspect.signature(target).parameters.values()}
         if inspect.Parameter.VAR_POSITIONAL in kinds:
