@@ -12,7 +12,7 @@ import flambeau
 
 from .._shown import shown
 from ..fx import symbolic_trace
-from ._source import NotScriptable
+from ._types import NotScriptable
 from ._writing import Writer, attribute_path, is_made_of_others, number
 
 _RECURRENT = Template("""

@@ -8,7 +8,8 @@ from .._places import is_ours
 from ..nn import Module
 from ._layers import defines, forward_of
 from ._program import Program
-from ._source import NotScriptable, Source, type_of, type_text
+from ._source import Source
+from ._types import NotScriptable, type_of, type_text
 from ._writing import Classes, Constants, quoted
 
 _GRADIENTS = """

@@ -1,0 +1,56 @@
+"""Types as TorchScript writes them: those of annotations, and those of values."""
+
+import enum
+import types
+import typing
+
+import flambeau
+
+from .._shown import shown
+
+#: classes of types in annotations, by what they are called in TorchScript
+_TYPES = {flambeau.Tensor: "Tensor", int: "int", float: "float", bool: "bool", str: "str", complex: "complex",
+          type(None): "NoneType", flambeau.device: "Device", flambeau.dtype: "int", typing.Any: "Any",
+          flambeau.Size: "List[int]"}
+_GENERIC = {list: "List", dict: "Dict", tuple: "Tuple"}
+
+
+class NotScriptable(NotImplementedError):
+    """Python that has no form in TorchScript."""
+
+
+def type_text(kind):
+    """A type as TorchScript writes it."""
+    if isinstance(kind, str):
+        kind = eval(kind, {**vars(typing), "torch": flambeau, "Tensor": flambeau.Tensor, "flambeau": flambeau})
+    if kind in _TYPES:
+        return _TYPES[kind]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum) and issubclass(kind, (int, str)):
+        return "str" if issubclass(kind, str) else "int"
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        others = [part for part in parts if part is not type(None)]
+        inner = type_text(others[0]) if len(others) == 1 else f"Union[{', '.join(map(type_text, others))}]"
+        return inner if len(others) == len(parts) else f"Optional[{inner}]"
+    if origin in _GENERIC:
+        return f"{_GENERIC[origin]}[{', '.join(type_text(part) for part in parts if part is not Ellipsis)}]"
+    if origin is typing.Final or kind in _GENERIC:
+        return type_text(parts[0]) if parts else f"{_GENERIC[kind]}[Tensor]"
+    raise NotScriptable(f"jit.script: {shown(kind)} is no type of TorchScript")
+
+
+def type_of(value):
+    """The type of a module's attribute in TorchScript; None for what has none."""
+    if isinstance(value, flambeau.Tensor):
+        return "Tensor"
+    if type(value) in _TYPES:
+        return _TYPES[type(value)]
+    if isinstance(value, (list, tuple, dict)) and not hasattr(value, "_fields"):
+        if isinstance(value, tuple):
+            parts = [type_of(item) for item in value]
+            return f"Tuple[{', '.join(parts)}]" if value and None not in parts else None
+        items = [list(value), list(value.values())] if isinstance(value, dict) else [value]
+        kinds = [{type_of(item) for item in part} or {"Tensor"} for part in items]
+        if all(len(kind) == 1 and None not in kind for kind in kinds):
+            return f"{'Dict' if isinstance(value, dict) else 'List'}[{', '.join(kind.pop() for kind in kinds)}]"
+    return None
