@@ -268,7 +268,7 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
           _store_inputs=True):
     """The operators that `func(*example_inputs)` calls, as a program: a module like `func`, or a function.
 
-    What Python decides on the way is decided for good. Sizes stay open: they are those of later inputs, apart from
+    `func` runs several times. What Python decides on the way is decided for good. Sizes stay open: they are those of later inputs, apart from
     sizes of 1 other than the first of a tensor, and from those that the program decides by. Values that Python reads
     become constants, and a TracerWarning says so.
 
