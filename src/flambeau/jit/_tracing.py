@@ -268,9 +268,9 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
           _store_inputs=True):
     """The operators that `func(*example_inputs)` calls, as a program: a module like `func`, or a function.
 
-    `func` runs several times. What Python decides on the way is decided for good. Sizes stay open: they are those of later inputs, apart from
-    sizes of 1 other than the first of a tensor, and from those that the program decides by. Values that Python reads
-    become constants, and a TracerWarning says so.
+    `func` runs several times. What Python decides on the way is decided for good. Sizes stay open: they are those of
+    later inputs, apart from sizes of 1 other than the first of a tensor, and from those that the program decides by.
+    Values that Python reads become constants, and a TracerWarning says so.
 
     func                  a Module, whose parameters and buffers the result shares, or a function of tensors
     example_inputs        a tensor, or a tuple of arguments: tensors, and tuples, lists and dicts of them
