@@ -17,34 +17,14 @@ from pathlib import Path
 
 import flambeau
 
+from . import torchscript_results
+
 WORKER = Path(__file__).with_name("torchscript_worker.py")
 
 
-def leaves(x):
-    """The tensors and numbers of a result."""
-    return flambeau.utils._pytree.tree_leaves(x)
-
-
-def same(a, b):
-    """Whether two leaves agree."""
-    if not isinstance(a, flambeau.Tensor):
-        return a == b or (a != a and b != b)
-    if not isinstance(b, flambeau.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    wide = flambeau.complex128 if a.is_complex() else flambeau.float64
-    return flambeau.allclose(a.to(wide), b.to(wide), 1e-3, 1e-4, equal_nan=True)
-
-
 def result(program, inputs, named=()):
-    """What a program gives, with the seed that its reference was made with."""
-    flambeau.manual_seed(3)
-    args, kwargs = flambeau.utils._pytree.tree_map(own, (tuple(inputs), dict(named)))
-    return program(*args, **kwargs)
-
-
-def own(x):
-    """An input of its own."""
-    return x.clone() if isinstance(x, flambeau.Tensor) else x
+    """What a program gives here."""
+    return torchscript_results.result(flambeau, program, inputs, dict(named))
 
 
 class Count:
@@ -57,8 +37,7 @@ class Count:
         """Compares the results of one program; `found` is called for them."""
         self.all += 1
         try:
-            pairs = list(zip(leaves(found()), leaves(expected), strict=True))
-            if all(same(a, b) for a, b in pairs):
+            if torchscript_results.agree(flambeau, found(), expected):
                 self.right += 1
                 return True
             self.wrong["differs"].append(name)

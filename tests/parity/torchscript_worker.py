@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 
 import torch
+from torchscript_results import agree, result
 
 SAMPLES = 6  # of each operator
 
@@ -69,8 +70,7 @@ def write(folder):
         inputs = [t.detach().clone() for t in leaves]
         try:
             program = torch.jit.trace(function, tuple(t.clone() for t in inputs), check_trace=False, strict=False)
-            torch.manual_seed(3)
-            results = program(*[t.clone() for t in inputs])
+            results = result(torch, program, inputs, {})
             program.save(str(folder / f"{name}.pt"))
             torch.save({"inputs": inputs, "results": results}, folder / f"{name}.ref")
         except Exception:  # what PyTorch itself cannot trace or store
@@ -119,36 +119,10 @@ def script(info, case, training, path):
         torch.manual_seed(1)
         program = torch.jit.script(info.module_cls(*args, **kwargs).train(training))
         program.save(str(path))
-        torch.manual_seed(3)
-        torch.save({"inputs": inputs, "named": named, "results": program(*inputs, **named)}, path.with_suffix(".ref"))
+        results = result(torch, program, inputs, named)
+        torch.save({"inputs": inputs, "named": named, "results": results}, path.with_suffix(".ref"))
     except Exception:  # what PyTorch itself cannot script or store
         path.unlink(missing_ok=True)
-
-
-def leaves_of(x):
-    """The tensors and numbers of a result."""
-    if isinstance(x, (list, tuple)):
-        return [leaf for item in x for leaf in leaves_of(item)]
-    return [leaf for item in x.values() for leaf in leaves_of(item)] if isinstance(x, dict) else [x]
-
-
-def same(a, b):
-    """Whether two leaves agree."""
-    if not isinstance(a, torch.Tensor):
-        return a == b or (a != a and b != b)
-    if not isinstance(b, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    wide = torch.complex128 if a.is_complex() else torch.float64
-    return torch.allclose(a.to(wide), b.to(wide), 1e-3, 1e-4, equal_nan=True)
-
-
-def own(x):
-    """Inputs with tensors of their own."""
-    if isinstance(x, torch.Tensor):
-        return x.clone()
-    if isinstance(x, dict):
-        return {key: own(value) for key, value in x.items()}
-    return type(x)(map(own, x)) if isinstance(x, (list, tuple)) else x
 
 
 def read(folder, other):
@@ -159,10 +133,7 @@ def read(folder, other):
         kept = torch.load(folder / f"{path.stem}.ref", weights_only=False)
         try:
             program = torch.jit.load(str(path))
-            torch.manual_seed(3)
-            found = leaves_of(program(*own(kept["inputs"]), **own(kept.get("named", {}))))
-            expected = leaves_of(kept["results"])
-            if len(found) == len(expected) and all(map(same, found, expected)):
+            if agree(torch, result(torch, program, kept["inputs"], kept.get("named", {})), kept["results"]):
                 right += 1
             else:
                 wrong["differs"].append(path.stem)

@@ -16,7 +16,6 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
-from ..futures import Future
 from ..nn import functional as F
 from ._operators import attribute, library, method
 
@@ -36,19 +35,8 @@ _PLAIN_NODES = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Subscript, ast.
                 ast.expr_context)
 
 
-def _fork(function, *args):
-    """The Future of a function that runs at once."""
-    future = Future()
-    future.set_result(function(*args))
-    return future
-
-
 def _fail(value):
     raise value if isinstance(value, Exception) else RuntimeError(str(value))
-
-
-#: what compiled functions call besides operators
-_HELPERS = {"$attribute": attribute, "$method": method, "$fork": _fork, "$wait": lambda f: f.wait(), "$fail": _fail}
 
 
 class NotScript(RuntimeError):
@@ -353,7 +341,7 @@ class Function:
                      [self.expression(node.args[0]), self.outside(f"$type {ast.unparse(node.args[1])}", kind)])
 
     def _call_fork(self, node):
-        return _call(self.outside("$fork", _fork), [self.expression(a) for a in node.args])
+        return _call(self.outside("$fork", flambeau.jit.fork), [self.expression(a) for a in node.args])
 
     def _call_hasattr(self, node):
         return _call(self.outside("$hasattr", _has), [self.expression(a) for a in node.args])

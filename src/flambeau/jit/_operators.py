@@ -60,7 +60,7 @@ _METHODS = frozenset("""
     is_coalesced is_contiguous is_pinned is_set_to item pin_memory polygamma_ requires_grad_ resize_ retain_grad
     row_indices sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ storage_offset swapaxes_ to_dense
     to_mkldnn to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc to_sparse_csr type_as values float double half
-    bfloat16 int long short char bool byte get_device nelement is_contiguous expand_as ndimension
+    bfloat16 int long short char bool byte get_device nelement expand_as ndimension
 """.split())
 #: methods of tensors whose numbers may be given one by one
 SIZES = frozenset("view reshape permute expand repeat tile flip new_zeros new_ones new_empty".split())
@@ -222,8 +222,6 @@ def attribute(value, name):
                 return table[name]
         if name == "training":
             return value.training
-    if isinstance(value, _C.Tensor) and name in _READABLE[_C.Tensor]:
-        return getattr(value, name)
     for kind, names in _READABLE.items():
         if isinstance(value, kind) and name in names:
             return getattr(value, name)

@@ -81,7 +81,7 @@ class Kind:
 
     def source(self, name):
         """The text of a method."""
-        return _dedented(ast.get_source_segment(self.text, self.methods[name], padded=True))
+        return _segment(self.text, self.methods[name])
 
 
 def _literal(node):
@@ -101,10 +101,9 @@ def _literal(node):
         raise NotScript(f"jit: line {node.lineno}: {ast.unparse(node)} is no constant") from None
 
 
-def _dedented(text):
-    lines = text.splitlines()
-    margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    return "\n".join(line[margin:] for line in lines) + "\n"
+def _segment(text, node):
+    """The lines of a definition."""
+    return textwrap.dedent(ast.get_source_segment(text, node, padded=True)) + "\n"
 
 
 class Program:
@@ -197,7 +196,7 @@ class Program:
     def source(self, qualified):
         """The text of a function."""
         node, _, text = self.definition(qualified)
-        return _dedented(ast.get_source_segment(text, node, padded=True))
+        return _segment(text, node)
 
     def as_module(self, qualified):
         """A module whose forward is a function: files hold modules."""

@@ -10,7 +10,7 @@ from ._layers import defines, forward_of
 from ._program import Program
 from ._source import Source
 from ._types import NotScriptable, type_of, type_text
-from ._writing import Classes, Constants, quoted
+from ._writing import Classes, Constants, home_of, quoted
 
 _GRADIENTS = """
 class CONTEXT:
@@ -38,11 +38,16 @@ class Script:
         self.methods = {}     # id of a module -> {name: text}
         self.modules = []     # those modules: their ids must stay theirs
 
+    def program(self):
+        """The Program of what is written."""
+        texts = {home: "".join(parts) for home, parts in self.texts.items()}
+        return Program(texts, self.constants.values, "<script>")
+
     def function(self, function, kinds=()):
         """The qualified name of a function of the program; `kinds` are the types of its first call's constants."""
         function = inspect.unwrap(function)
         if function not in self.functions:
-            home = "__torch__" if function.__module__ == "__main__" else f"__torch__.{_path(function.__module__)}"
+            home = home_of(function)
             taken, name = set(self.functions.values()), function.__name__
             while f"{home}.{name}" in taken:
                 name += "_"
@@ -57,7 +62,7 @@ class Script:
     def named_tuple(self, kind):
         """The qualified name of a class of named tuples."""
         if kind not in self.functions:
-            home = "__torch__" if kind.__module__ == "__main__" else f"__torch__.{_path(kind.__module__)}"
+            home = home_of(kind)
             hints = getattr(kind, "__annotations__", {})
             lines = [f"  {name} : {type_text(hints.get(name, flambeau.Tensor))}" for name in kind._fields]
             self.functions[kind] = f"{home}.{kind.__name__}"
@@ -96,12 +101,6 @@ class Script:
         return Source(self, function, module, kinds).text(name)
 
 
-def _path(name):
-    """The name of a Python module in names that TorchScript reads."""
-    parts = ["torch" if part == "flambeau" else part for part in name.split(".")]
-    return ".".join(part if part.isidentifier() else f"_{part}" for part in parts)
-
-
 def _raising(function, name, text):
     parameters = list(inspect.signature(function).parameters)
     head = ", ".join(["self: SELF", *parameters[1:]])
@@ -135,17 +134,13 @@ def scripted_module(module):
     exported = [name for name in dir(type(module)) if getattr(getattr(type(module), name), "_jit_export", False)]
     for name in ("forward", *exported):
         script.method(module, name)
-    classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()), _attributes)
+    classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()), _attributes, script.texts)
     classes.of(module)
-    texts = {home: "".join(parts) for home, parts in script.texts.items()}
-    for home, parts in classes.texts.items():
-        texts[home] = texts.get(home, "") + "".join(parts)
-    return Program(texts, script.constants.values, "<script>").module(module, classes)
+    return script.program().module(module, classes)
 
 
 def scripted_function(function):
     """(Program, qualified name) of a function."""
     script = Script()
     qualified = script.function(function)
-    texts = {home: "".join(parts) for home, parts in script.texts.items()}
-    return Program(texts, script.constants.values, "<script>"), qualified
+    return script.program(), qualified

@@ -37,9 +37,8 @@ class Settled:
         self.scope = {**function.__globals__, **_closure(function)}
         args = self.node.args
         self.receiver = args.args[0].arg if module is not None else None
-        self.locals = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)} | {
-            n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         stored = [n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        self.locals = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)} | set(stored)
         self.once = {name for name in stored if stored.count(name) == 1} - {a.arg for a in args.args}
         self.standing = {}  # local name -> the module or number that it stands for, in a loop that is written out
 
@@ -117,21 +116,15 @@ class Settled:
 
     def _static_comparison(self, node):
         """Whether something is None, and comparisons with a member of an enumeration."""
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is,
-                                                                                           ast.IsNot)):
-            sides = [self._held(side) for side in (node.left, node.comparators[0])]
-            if all(known for known, _ in sides) and any(isinstance(value, enum.Enum) for _, value in sides):
-                same = sides[0][1] == sides[1][1]
-                return True, same == isinstance(node.ops[0], (ast.Eq, ast.Is))
-        if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot))
-                and isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None):
+        if not (isinstance(node, ast.Compare) and len(node.ops) == 1
+                and isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot))):
             return False, None
-        known, value = self.static(node.left)
-        if not known and isinstance(node.left, ast.Attribute):
-            owner_known, owner = self.static(node.left.value)
-            if owner_known and isinstance(owner, Module) and hasattr(owner, node.left.attr):
-                known, value = True, getattr(owner, node.left.attr)
-        return known, (value is None) == isinstance(node.ops[0], ast.Is)
+        op, other = node.ops[0], node.comparators[0]
+        (known, left), (other_known, right) = self._held(node.left), self._held(other)
+        if known and other_known and (isinstance(left, enum.Enum) or isinstance(right, enum.Enum)):
+            return True, (left == right) == isinstance(op, (ast.Eq, ast.Is))
+        is_none = isinstance(op, (ast.Is, ast.IsNot)) and isinstance(other, ast.Constant) and other.value is None
+        return known and is_none, (left is None) == isinstance(op, ast.Is)
 
     def _held(self, node):
         """(True, value) of what is settled, or of an attribute of a module as it is now."""

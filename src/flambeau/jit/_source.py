@@ -142,9 +142,13 @@ class Source(Settled):
     def _annassign(self, node):
         if node.value is None:
             return []
-        kind = ast.parse(type_text(eval(ast.unparse(node.annotation), self.scope)), mode="eval").body
+        kind = self._type(node.annotation)
         value = ast.Call(ast.Name("annotate", ast.Load()), [kind, self.expression(node.value)], [])
         return ast.Assign([self.expression(node.target)], value, lineno=0)
+
+    def _type(self, annotation):
+        """A type that the source names, as TorchScript writes it."""
+        return _node(type_text(eval(ast.unparse(annotation), self.scope)))
 
     def _if(self, node):
         known, value = self.static(node.test)
@@ -214,7 +218,7 @@ class Source(Settled):
         known, context = self.static(call.func) if isinstance(call, ast.Call) and not call.args else (False, None)
         if not known or context not in (flambeau.no_grad, flambeau.enable_grad):
             self.refuse(node, "of contexts there are no_grad() and enable_grad(), one at a time")
-        made = ast.parse(self.script.gradients(context is flambeau.enable_grad), mode="eval").body
+        made = _node(self.script.gradients(context is flambeau.enable_grad))
         return ast.With([ast.withitem(ast.Call(made, [], []), None)], self.body(node.body), lineno=0)
 
     # ---- expressions -------------------------------------------------------------------------------------------------
@@ -249,16 +253,16 @@ class Source(Settled):
         if value is None or (isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)):
             return ast.Constant(value)
         if isinstance(value, (float, complex)):
-            return ast.parse(number(value), mode="eval").body
+            return _node(number(value))
         if isinstance(value, (tuple, list)):
             items = [self.constant(item, node) for item in value]
             return (ast.Tuple if isinstance(value, tuple) else ast.List)(items, ast.Load())
         if isinstance(value, flambeau.device):
-            return ast.parse(f"torch.device({quoted(str(value))})", mode="eval").body
+            return _node(f"torch.device({quoted(str(value))})")
         if isinstance(value, (flambeau.dtype, flambeau.layout, flambeau.memory_format)) and value in NUMBERS:
             return ast.Constant(NUMBERS[value])
         if isinstance(value, flambeau.Tensor):
-            return ast.parse(self.script.constants.of(value.detach()), mode="eval").body
+            return _node(self.script.constants.of(value.detach()))
         if any(value is known for known in BUILTINS.values()):
             return ast.Name(value.__name__, ast.Load())
         return self.refuse(node, f"{shown(value)} has no form in TorchScript")
@@ -269,7 +273,7 @@ class Source(Settled):
         if name is None:
             self.refuse(node, f"the {type(module).__name__} is no module inside this one")
         path = attribute_path(name, self.receiver) if name else self.receiver
-        return ast.parse(path, mode="eval").body
+        return _node(path)
 
     def _x_attribute(self, node):
         known, value = self.static(node)
@@ -350,12 +354,12 @@ class Source(Settled):
         """A call of something that is known."""
         jit = flambeau.jit
         if function is jit.annotate:
-            kind = ast.parse(type_text(eval(ast.unparse(node.args[0]), self.scope)), mode="eval").body
+            kind = self._type(node.args[0])
             return ast.Call(ast.Name("annotate", ast.Load()), [kind, self.expression(node.args[1])], [])
         if function is getattr:
             return self.expression(ast.Attribute(node.args[0], self._settled(node.args[1]), ast.Load()))
         if function in (isinstance, jit.isinstance):
-            kind = ast.parse(type_text(eval(ast.unparse(node.args[1]), self.scope)), mode="eval").body
+            kind = self._type(node.args[1])
             return ast.Call(ast.Name("isinstance", ast.Load()), [self.expression(node.args[0]), kind], [])
         if function is F._overwrite:
             return self._overwrite(node)
@@ -363,7 +367,7 @@ class Source(Settled):
         if isinstance(function, type) and issubclass(function, enum.Enum) and issubclass(function, (int, str)):
             return args[0]  # members are equal to what they are made of
         if isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_fields"):
-            return ast.Call(ast.parse(self.script.named_tuple(function), mode="eval").body, args, keywords)
+            return ast.Call(_node(self.script.named_tuple(function)), args, keywords)
         if isinstance(function, Module):
             self.script.method(function, "forward", self._kinds(function.forward, args, keywords))
             return ast.Call(ast.Attribute(self.path_of(function, node), "forward", ast.Load()), args, keywords)
@@ -374,7 +378,7 @@ class Source(Settled):
         if isinstance(function, _C.Op):
             made_of = self._made_of(function)
             if made_of is not None:
-                return ast.Call(ast.parse(made_of, mode="eval").body, args, keywords)
+                return ast.Call(_node(made_of), args, keywords)
             return self._operator(function, args, keywords, node)
         if isinstance(function, ScriptFunction):
             function = function.__wrapped__
@@ -417,7 +421,7 @@ class Source(Settled):
         if not isinstance(function, types.FunctionType):
             self.refuse(node, f"{shown(function)} cannot be called by a program")
         qualified = self.script.function(function, self._kinds(function, args, keywords))
-        return ast.Call(ast.parse(qualified, mode="eval").body, args, keywords)
+        return ast.Call(_node(qualified), args, keywords)
 
     def _kinds(self, function, args, keywords):
         """{argument: type} of the constants in a call."""
@@ -453,7 +457,12 @@ class Source(Settled):
             return self.refuse(node, f"this call of {op.name} has no form in TorchScript: {error}")
         writer = Writer(None, {}, self.script.constants)
         parts = [*map(writer.value, args), *(f"{key}={writer.value(value)}" for key, value in kwargs.items())]
-        return ast.parse(f"{name}({', '.join(parts)}){item}", mode="eval").body
+        return _node(f"{name}({', '.join(parts)}){item}")
+
+
+def _node(text):
+    """The expression that a text is."""
+    return ast.parse(text, mode="eval").body
 
 
 def _is_none(node):
@@ -471,7 +480,7 @@ def _torch(name, args, keywords=()):
 
 
 def _raise(text, kind):
-    path = ast.parse("ops.prim.RaiseException", mode="eval").body
+    path = _node("ops.prim.RaiseException")
     return ast.Expr(ast.Call(path, [text, ast.Constant(f"builtins.{kind}")], []))
 
 
@@ -481,7 +490,7 @@ def _raises(node):
 
 
 def _loaded(target):
-    return ast.parse(ast.unparse(target), mode="eval").body
+    return _node(ast.unparse(target))
 
 
 def _copy(node):

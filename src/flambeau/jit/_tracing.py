@@ -389,10 +389,10 @@ def _all_inputs(given, more, by_name):
 def _compared(function, made, inputs, tolerance, mod):
     """Calls both with each of the inputs, and warns where the results differ."""
     for args, kwargs in inputs:
-        buffers = {} if mod is None else {name: b.clone() for name, b in mod.named_buffers() if b is not None}
+        buffers = _buffers(mod)
         state = flambeau.get_rng_state()
         expected = _result(function, args, kwargs)
-        after = {} if mod is None else {name: b.clone() for name, b in mod.named_buffers() if b is not None}
+        after = _buffers(mod)
         end = flambeau.get_rng_state()
         _restored(mod, buffers)
         flambeau.set_rng_state(state)
@@ -405,6 +405,10 @@ def _compared(function, made, inputs, tolerance, mod):
             _restored(mod, after)
             flambeau.set_rng_state(end)
         _warn_of_differences(expected, found, tolerance)
+
+
+def _buffers(mod):
+    return {} if mod is None else {name: buffer.clone() for name, buffer in mod.named_buffers()}
 
 
 def _restored(mod, values):

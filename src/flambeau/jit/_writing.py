@@ -271,8 +271,8 @@ class Writer:
     def local(self, node):
         """A new name for a node."""
         name = "".join(c if c.isalnum() or c == "_" else "_" for c in node.name)
-        while name in self.used or keyword.iskeyword(name) or not name.isidentifier():
-            name = f"_{name}" if not name.isidentifier() or keyword.iskeyword(name) else f"{name}_"
+        while name in self.used or not _is_name(name):
+            name = f"{name}_" if _is_name(name) else f"_{name}"
         self.used.add(name)
         self.names[node] = name
         return name
@@ -451,7 +451,7 @@ def attribute_path(path, root="self"):
     """`self.a.b` for "a.b"; parts that are no names by getattr."""
     text = root
     for part in path.split("."):
-        text = f"{text}.{part}" if part.isidentifier() and not keyword.iskeyword(part) else f'getattr({text}, "{part}")'
+        text = f"{text}.{part}" if _is_name(part) else f'getattr({text}, "{part}")'
     return text
 
 
@@ -460,11 +460,11 @@ class Classes:
 
     methods     module -> the text of its methods, in which SELF stands for the class
     attributes  module -> {name: type} of what it has besides tensors and modules
+    texts       {name of a module: [text]}, which is added to
     """
 
-    def __init__(self, methods=lambda module: "", attributes=lambda module: {}):
-        self.methods, self.attributes = methods, attributes
-        self.texts = {}    # name of a module -> [text]
+    def __init__(self, methods, attributes=lambda module: {}, texts=None):
+        self.methods, self.attributes, self.texts = methods, attributes, {} if texts is None else texts
         self._known = {}   # (class, text) -> qualified name
         self._of = {}      # id of a module -> qualified name
         self._numbers = 0
@@ -478,7 +478,7 @@ class Classes:
     def _named(self, module):
         kind = getattr(type(module), "_scripted_class", type(module))
         name = kind.__name__ if kind.__name__.isidentifier() else "Module"
-        home = "__torch__" if kind.__module__ in ("__main__", "builtins") else f"__torch__.{_place(kind)}"
+        home = home_of(kind)
         text = "\n".join([f"class {name}(Module):", *(f"  {line}" for line in self._declarations(module))]) + "\n"
         text += textwrap.indent(self.methods(module), "  ")
         key = home, name, text
@@ -503,13 +503,17 @@ class Classes:
         return lines + [_declared(name, self.of(child)) for name, child in module._modules.items() if child is not None]
 
 
-def _place(kind):
-    """The module of a class, in names that TorchScript reads; ours as PyTorch's."""
-    parts = kind.__module__.split(".")
-    parts = ["torch" if part == "flambeau" else part for part in parts]
-    return ".".join(part if part.isidentifier() and not keyword.iskeyword(part) else f"_{part}" for part in parts)
+def home_of(thing):
+    """The name of the text that a class or function stands in; ours as PyTorch's."""
+    if thing.__module__ in ("__main__", "builtins"):
+        return "__torch__"
+    parts = ["torch" if part == "flambeau" else part for part in thing.__module__.split(".")]
+    return ".".join(["__torch__", *(part if _is_name(part) else f"_{part}" for part in parts)])
 
 
 def _declared(name, kind):
-    return f"{name} : {kind}" if name.isidentifier() and not keyword.iskeyword(name) else \
-        f'__annotations__["{name}"] = {kind}'
+    return f"{name} : {kind}" if _is_name(name) else f'__annotations__["{name}"] = {kind}'
+
+
+def _is_name(text):
+    return text.isidentifier() and not keyword.iskeyword(text)
