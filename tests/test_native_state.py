@@ -18,7 +18,7 @@ STATE = {
 #: (pattern of the name after `flambeau::`, reason). Names of functions' own variables begin with the function's.
 ALLOWED = [
     # --- filled while the library is loaded or an operator is defined, under the interpreter lock
-    (r"(op_table\(\)::table|add_op\(.*\)::replaced)", "operators by name"),
+    (r"(op_table\(\)::table|add_op\(.*\)::replaced|new_id\(.*\)::taken)", "operators by name"),
     (r"(primitive_table\(\)::table|table\(\)::rows|ElementwiseRows::add\(.*\)::levels|registered\(\)::loops)",
      "rows of kernels, registered by static objects before anything runs"),
     (r"((\w+::)?rows|registration|table|arithmetic|bitwise|order|functions)", "objects that register rows"),
@@ -58,6 +58,8 @@ ALLOWED = [
     (r"cache", "plans of captured programs; under the interpreter lock"),
     (r"alone|patience", "whether threads that share short loops found others on the processor"),
     (r"listening", "who hears of the steps of this thread's plans"),
+    (r"programs::Loaded::recording_", "the exported program that this thread runs"),
+    (r"noted_plans", "a list of Python's to which plans that are made are added; under the interpreter lock"),
     (r"onednn::(engine\(\)::e|stream\(\)::s)", "oneDNN's engine, and its stream of each thread"),
     (r"lapack::.*|LeastSquares<.*>::\w+\(.*\)::\w+", "LAPACK's routines, found once"),
     (r"buffers|converted|spare|outer_devices|recorder", "scratch memory, autocast's copies, spare lists of a thread"),

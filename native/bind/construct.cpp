@@ -5,7 +5,7 @@
 #include "../core/lazy.h"
 #include "../core/recording.h"
 #include "../kernels/cast.h"
-#include "foreign.h"
+#include "../core/foreign.h"
 #include "numpy_types.h"
 #include "slot.h"
 

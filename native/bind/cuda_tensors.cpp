@@ -8,7 +8,8 @@
 #include "../cuda/graphs.h"
 #include "../cuda/pinned.h"
 #include "cuda.h"
-#include "foreign.h"
+#include "../core/foreign.h"
+#include "python.h"
 
 namespace nb = nanobind;
 

@@ -1,5 +1,4 @@
 // How a record becomes an operator: its schema, its row, its rules and what they save, its methods and overloads.
-#include "../kernels/elementwise.h"
 #include "op_type.h"
 #include "slot.h"
 
@@ -133,57 +132,19 @@ PyObject* make_result_type(const Schema& s) {
   return (PyObject*)type;
 }
 
-// The position of `o` among `names`.
-int choice(PyObject* o, std::span<const char* const> names, const char* what) {
-  for (size_t k = 0; k < names.size(); ++k)
-    if (PyUnicode_CompareWithASCIIString(o, names[k]) == 0) return int(k);
-  value_error("unknown ", what, " '", text_of(o), "'");
-}
-constexpr const char* kKinds[] = {"elementwise", "reduction", "view", "primitive", "composite"};
-constexpr const char* kPromotes[] = {"default",         "int_to_float",  "compare",   "logical",
-                                     "complex_to_real", "select_second", "first_only"};
-constexpr const char* kNumbers[] = {"none", "others", "one", "any"};
-
 // What `define` is given.
 struct Record {
   PyObject *kind, *schema, *promote, *rules, *body, *name_space, *method, *inplace, *out, *doc, *numbers;
 };
 
-// A pointwise operator's row, and which of its operands may be numbers.
-void define_elementwise(OpDef& def, const Record& r) {
-  if (!(def.elementwise = find_elementwise(def.name)))
-    value_error("elementwise record '", def.name, "' has no row in native/kernels");
-  auto& parameters = def.schema.args;
-  int numbers = choice(r.numbers, kNumbers, "numbers");
-  for (size_t k = numbers < 2 || def.elementwise->operands < 2; numbers && k < parameters.size(); ++k)
-    if (parameters[k].type == Type::Tensor) parameters[k].number = true;
-  def.needs_tensor = numbers == 2;
-  if (parameters.back().name == "inplace") def.inplace_argument = int(parameters.size()) - 1;
-}
-
-// What computes it: a row of a table, a Python function, or (the kernel of a row written in Python) both.
-void define_kernel(OpDef& def, const Record& r) {
-  if (def.kind == Kind::Elementwise) return define_elementwise(def, r);
-  if (def.kind != Kind::Composite && !(def.row = find_primitive(def.name)))
-    value_error("primitive record '", def.name, "' has no row in native/kernels");
-  if (def.kind == Kind::Composite || r.body != Py_None) def.body = Py_NewRef(r.body);
-}
-
 // Names and defaults of the arguments as Python objects.
 void define_arguments(OpDef& def) {
   size_t npositional = size_t(def.schema.npositional), count = def.schema.args.size();
   for (Arg& arg : def.schema.args) {
-    def.schema.defaults.push_back(arg.value);
-    const size_t k = def.schema.defaults.size() - 1;
-    if (arg.type <= Type::OptionalTensors) def.tensors |= uint64_t(1) << k;
-    if (!arg.has_default && !(arg.optional && arg.type == Type::Tensor)) def.schema.required = int(k) + 1;
-    def.schema.needed += !arg.has_default && !arg.optional;
     arg.py_name = PyUnicode_InternFromString(arg.name.c_str());
     if (arg.type == Type::MemoryFormat && arg.value.tag == Tag::Int)
       arg.py_default = Py_NewRef(format_object(int(arg.value.i)));
     else arg.py_default = arg.has_default ? value_object(arg.value) : Py_NewRef(Py_None);
-    def.random |= arg.type == Type::Generator;
-    def.writes_more |= arg.written;
   }
   if (count <= npositional) return;
   PyObject* names = PyTuple_New(Py_ssize_t(count - npositional));
@@ -193,17 +154,10 @@ void define_arguments(OpDef& def) {
 }
 
 std::unique_ptr<OpDef> definition(const Record& r) {
-  auto def = std::make_unique<OpDef>();
-  def->kind = Kind(choice(r.kind, kKinds, "kind"));
-  def->schema = parse_schema(text_of(r.schema));
-  def->name = def->schema.name;
-  def->shown = def->name.substr(0, def->name.find('.'));
-  if (def->schema.args.size() > size_t(kMaxArgs))
-    value_error("record \"", def->schema.text, "\": more than ", kMaxArgs, " arguments");
+  auto def = make_op(text_of(r.kind), text_of(r.schema), text_of(r.promote), text_of(r.numbers));
   def->grad_name = capitalised(def->shown) + "Backward0";
-  def->promote = Promote(choice(r.promote, kPromotes, "promotion"));
-  def->writes_self = def->shown.back() == '_' && def->shown[0] != '_';
-  define_kernel(*def, r);
+  if (def->kind == Kind::Composite || (def->kind != Kind::Elementwise && r.body != Py_None))
+    def->body = Py_NewRef(r.body);
   if (r.rules != Py_None) add_rules(*def, r.rules);
   define_arguments(*def);
   return def;

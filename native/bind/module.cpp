@@ -91,6 +91,7 @@ NB_MODULE(_C, m) {
   add_levels(module);
   add_generator_type(module);
   add_dlpack(module);
+  add_native_program(module);
   add_autocast(module);
   add_module_base(module);
   add_optim(module);

@@ -147,7 +147,6 @@ void add_index_slots(std::vector<PyType_Slot>& slots);     // indexing.cpp
 TensorRef tensor_from_data(PyObject* data, DType dtype);  // nested sequences, numbers, buffers; Undefined: inferred
 
 // --- calling operators -----------------------------------------------------------------------------------------------
-inline constexpr int kMaxArgs = 24;
 // Memory of one call's parsed arguments.
 struct Frame {
   union {
@@ -211,6 +210,7 @@ void add_levels(PyObject* module);
 void add_dispatch(PyObject* module);
 void add_generator_type(PyObject* module);
 void add_dlpack(PyObject* module);
+void add_native_program(PyObject* module);
 void add_autocast(PyObject* module);
 
 }  // namespace flambeau

@@ -1,4 +1,5 @@
 // dtype, device, Size, memory formats and layouts as Python objects.
+#include "../core/memory_format.h"
 #include "../core/device_table.h"
 #include "slot.h"
 #include "symbols.h"
@@ -13,14 +14,6 @@ PyTypeObject* FormatType;
 namespace {
 
 PyObject* dtypes[kDTypes];
-struct FormatEntry { int code; const char* name; const char* shown; };
-const FormatEntry kFormats[] = {
-    {0, "contiguous_format", "torch.contiguous_format"}, {1, "channels_last", "torch.channels_last"},
-    {2, "channels_last_3d", "torch.channels_last_3d"},   {3, "preserve_format", "torch.preserve_format"},
-    {100, "strided", "torch.strided"},                   {101, "sparse_coo", "torch.sparse_coo"},
-    {102, "sparse_csr", "torch.sparse_csr"},             {103, "jagged", "torch.jagged"},
-    {104, "sparse_csc", "torch.sparse_csc"},             {105, "sparse_bsr", "torch.sparse_bsr"},
-    {106, "sparse_bsc", "torch.sparse_bsc"}};
 PyObject* formats[std::size(kFormats)];
 
 // --- dtype

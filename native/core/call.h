@@ -68,6 +68,7 @@ struct Value {
 };
 
 struct OpDef;
+inline constexpr int kMaxArgs = 24;  // no operator has more
 
 // One value of any type: small ones lie in the call itself.
 struct WorkedOut {

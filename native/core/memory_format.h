@@ -6,6 +6,16 @@
 
 namespace flambeau {
 
+// Memory formats and layouts, as arguments have them (an Int), and how users see them.
+struct FormatEntry { int code; const char* name; const char* shown; };
+inline constexpr FormatEntry kFormats[] = {
+    {0, "contiguous_format", "torch.contiguous_format"}, {1, "channels_last", "torch.channels_last"},
+    {2, "channels_last_3d", "torch.channels_last_3d"},   {3, "preserve_format", "torch.preserve_format"},
+    {100, "strided", "torch.strided"},                   {101, "sparse_coo", "torch.sparse_coo"},
+    {102, "sparse_csr", "torch.sparse_csr"},             {103, "jagged", "torch.jagged"},
+    {104, "sparse_csc", "torch.sparse_csc"},             {105, "sparse_bsr", "torch.sparse_bsr"},
+    {106, "sparse_bsc", "torch.sparse_bsc"}};
+
 // After a kernel: the results of an operator that keeps the format, laid out as its first argument (or its weight) is.
 void take_format(Call& c);
 // Whether an argument's layout is one that a result could take; most calls end here.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "images.h"
 #include "lazy.h"
@@ -98,8 +99,19 @@ int level_of(const Call& c) {
   return made_from_tensors || !tls.level_factories ? level : tls.active_levels;
 }
 
+// By its name (Fowler, Noll, Vo: FNV-1a); where an operator replaces another of its name, the next that is free.
+static uint64_t new_id(std::string_view name) {
+  static std::set<uint64_t> taken;
+  uint64_t id = 0xcbf29ce484222325u;
+  for (char c : name) id = (id ^ uint8_t(c)) * 0x100000001b3u;
+  id &= ~uint64_t(3);
+  while (!taken.insert(id).second) id += 4;
+  return id;
+}
+
 OpDef* add_op(std::unique_ptr<OpDef> op) {
   static std::vector<std::unique_ptr<OpDef>> replaced;  // their Op objects and recorded nodes may live on
+  op->id = new_id(op->name);
   for (size_t k = 0; k < op->schema.args.size(); ++k)
     if (op->schema.args[k].name == "output_mask") op->output_mask = int(k);
   auto& slot = op_table()[op->name];
@@ -214,8 +226,7 @@ void execute(Call& c, const Arguments& a) {
 
 TensorRef invoke(OpHandle& handle, std::initializer_list<Value> args) {
   OpDef& op = handle.get();
-  constexpr int kMost = 24;
-  Value values[kMost];
+  Value values[kMaxArgs];
   int n = 0;
   for (const Value& v : args) values[n++] = v;
   for (; n < int(op.schema.args.size()); ++n) values[n] = op.schema.args[n].value;

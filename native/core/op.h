@@ -92,6 +92,7 @@ struct ElementwiseRow;  // kernels/elementwise.h
 
 struct OpDef {
   std::string name;                // "max.dim"
+  uint64_t id = 0;                 // made of the name, so that it is the same in every process; a multiple of 4
   std::string shown;               // what users call it: "max"
   Kind kind;
   Schema schema;
@@ -123,7 +124,11 @@ inline bool is_wanted(const Call& c, int k) {
   return c.op->output_mask < 0 || c.ints(c.op->output_mask)[size_t(k)];
 }
 
-// The op table of native code; bind/ fills it as records are defined.
+// What native code takes from a record: its kind, schema, promotion, which arguments may be numbers, and the row of
+// the kernels' tables that computes it (kernels/record.cpp). ValueError for unknown words, and where there is no row.
+std::unique_ptr<OpDef> make_op(std::string_view kind, const std::string& schema, std::string_view promote,
+                               std::string_view numbers);
+// The op table of native code, which is filled as records are defined.
 OpDef* add_op(std::unique_ptr<OpDef>);
 OpDef* find_op(std::string_view name);  // null when there is none
 // The op that native code itself calls ("add", "sum_to_size" …): looked up once, a clear error when it is missing.

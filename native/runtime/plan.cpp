@@ -217,8 +217,7 @@ void CallStep::run(PlanRun& r) {
 }
 
 void run_call(const PlanCall& call, PlanRun& r, Tensor* to) {
-  constexpr size_t kMost = 24;  // no operator has more (bind/python.h)
-  Value values[kMost];
+  Value values[kMaxArgs];
   std::vector<std::vector<Tensor*>> lists;
   for (size_t k = 0; k < call.args.size(); ++k) {
     const PlanArg& a = call.args[k];

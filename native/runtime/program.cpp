@@ -58,7 +58,7 @@ void Program::clear() {
   if (named_) std::ranges::fill(names_, std::pair<int64_t, uint64_t>{});
   named_ = 0;
   outside_ = 0;
-  foreign_ = exact = fast = record = pointwise = draws = false;
+  foreign_ = exact = fast = record = pointwise = anew = draws = false;
   stage = Stage::Open;
   why = Why::End;
   planner = nullptr;
@@ -290,7 +290,7 @@ void Program::write_results(Call& c, Entry& e) {
 // The call with its arguments; its results are not noted yet.
 Entry Program::begin(const Call& c, Form form) {
   Entry e{c.op, arena.take<Value>(size_t(c.nargs)), c.nargs, c.list_result, form, 0, nullptr, {}};
-  key.push_back(reinterpret_cast<uint64_t>(c.op) + uint64_t(form));
+  key.push_back(c.op->id + uint64_t(form));
   for (int k = 0; k < c.nargs; ++k)
     write_argument(c.args[k], c.op->schema.args[size_t(k)], *new (&e.args[k]) Value);
   return e;

@@ -110,6 +110,7 @@ struct Program {
   bool fast = false;             // numbers too, and results may be rounded differently
   bool record = false;           // devices that can repeat its runs as a whole do
   bool pointwise = false;        // nothing but pointwise calls on the CPU, which run together
+  bool anew = false;             // its plan is made for this run alone
   const void* thread = nullptr;  // that runs it
   std::shared_ptr<Plan> plan;    // with which it has run
   int64_t refcount = 1;

@@ -37,33 +37,39 @@ std::unique_ptr<Step> step_of(CallGroup group, const std::vector<bool>& needed) 
   return std::make_unique<BlockStep>(std::move(calls), leader, std::move(results));
 }
 
-// Which entry makes the tensor among an entry's arguments; -1: it comes from outside, or is no tensor.
-int maker_of(const Program& p, const Value& v) {
-  return v.tag == Tag::Tensor ? p.slots[size_t(p.uses[size_t(v.i)].slot)].made_by : -1;
+// Calls f with every use among an entry's arguments.
+template <class F>
+void each_use(const Entry& e, F&& f) {
+  for (int k = 0; k < e.nargs; ++k) {
+    const Value& v = e.args[k];
+    if (v.tag == Tag::Tensor) f(v.i);
+    for (int64_t j = 0; v.tag == Tag::Tensors && j < v.ints.size; ++j)
+      if (v.ints.data[j] >= 0) f(v.ints.data[j]);
+  }
 }
 
-// Which entries make something that somebody holds, or that such an entry reads.
+// Which entries make something that somebody holds, or that such an entry reads, or do more than computing results.
 std::vector<bool> needed_entries(const Program& p) {
   std::vector<bool> needed(p.entries.size(), false);
   for (int slot : p.wanted()) needed[size_t(p.slots[size_t(slot)].made_by)] = true;
-  for (size_t k = p.entries.size(); k-- > 0;)
-    for (int j = 0; needed[k] && j < p.entries[k].nargs; ++j)
-      if (const int maker = maker_of(p, p.entries[k].args[j]); maker >= 0) needed[size_t(maker)] = true;
+  for (size_t k = p.entries.size(); k-- > 0;) {
+    const Entry& e = p.entries[k];
+    needed[k] = needed[k] || !e.writes.empty() || e.op->random;
+    if (!needed[k]) continue;
+    each_use(e, [&](int64_t use) {
+      const int maker = p.slots[size_t(p.uses[size_t(use)].slot)].made_by;
+      if (maker >= 0) needed[size_t(maker)] = true;
+    });
+  }
   return needed;
 }
 
-PlanArg argument_of(const Program& p, int entry, int which, Plan& plan) {
+// The plans that are made here number values by the slots they fill.
+PlanArg tensor_of(const Program& p, int64_t use, Plan& plan) {
   using Kind = PlanArg::Kind;
-  const Value& v = p.entries[size_t(entry)].args[which];
+  const Use& u = p.uses[size_t(use)];
   PlanArg a;
-  if (v.tag != Tag::Tensor) {
-    a.kind = Kind::Given;
-    a.at = entry;
-    a.of = which;
-    return a;
-  }
-  const Use& u = p.uses[size_t(v.i)];
-  a.at = maker_of(p, v);
+  a.at = p.slots[size_t(u.slot)].made_by < 0 ? -1 : u.slot;
   a.kind = a.at < 0 ? Kind::Outside : Kind::View;
   if (a.at >= 0) {
     const Use& made = p.made_as(u.slot);
@@ -72,20 +78,63 @@ PlanArg argument_of(const Program& p, int entry, int which, Plan& plan) {
     if (same) a.kind = Kind::Made;
   }
   if (a.kind != Kind::Made) {
-    a.of = int(v.i);
+    a.of = int(use);
     a.kept = plan.kept++;
   }
   return a;
 }
 
-// An entry as a call, which makes the value of its number.
+PlanArg argument_of(const Program& p, int entry, int which, Plan& plan) {
+  const Value& v = p.entries[size_t(entry)].args[which];
+  if (v.tag == Tag::Tensor) return tensor_of(p, v.i, plan);
+  PlanArg a;
+  if (v.tag == Tag::Tensors) {
+    a.kind = PlanArg::Kind::List;
+    for (int64_t j = 0; j < v.ints.size; ++j)
+      a.list.push_back(v.ints.data[j] < 0 ? PlanArg() : tensor_of(p, v.ints.data[j], plan));
+    return a;
+  }
+  a.kind = PlanArg::Kind::Given;
+  a.at = entry;
+  a.of = which;
+  return a;
+}
+
 PlanCall call_of(const Program& p, int entry, Plan& plan) {
+  const Entry& e = p.entries[size_t(entry)];
   PlanCall call;
-  call.op = p.entries[size_t(entry)].op;
+  call.op = e.op;
   call.entry = entry;
-  call.makes = {entry};
-  for (int k = 0; k < p.entries[size_t(entry)].nargs; ++k) call.args.push_back(argument_of(p, entry, k, plan));
+  call.inplace = e.form == Form::Inplace;
+  call.list_result = e.list_result;
+  for (int k = 0; k < e.nresults; ++k) {
+    const int slot = p.uses[size_t(e.results[k])].slot;
+    const bool fresh = p.slots[size_t(slot)].made_by == entry && !std::ranges::count(call.makes, slot);
+    call.makes.push_back(fresh ? slot : -1);
+  }
+  for (int k = 0; k < e.nargs; ++k) call.args.push_back(argument_of(p, entry, k, plan));
   return call;
+}
+
+// What writes the result of a stored call to where its first argument lies.
+PlanCall store_of(const Program& p, int entry, Plan& plan) {
+  static OpHandle copy{"copy_"};
+  PlanCall call;
+  call.op = &copy.get();
+  call.entry = entry;
+  call.args.push_back(argument_of(p, entry, 0, plan));
+  call.args.push_back(tensor_of(p, p.entries[size_t(entry)].results[0], plan));
+  for (size_t k = 2; k < call.op->schema.args.size(); ++k)
+    call.args.emplace_back().literal = call.op->schema.args[k].value;
+  return call;
+}
+
+// A plan without steps that makes what is wanted.
+std::unique_ptr<Plan> blank_plan(const Program& p) {
+  auto plan = std::make_unique<Plan>();
+  plan->values = int(p.slots.size());
+  for (int slot : p.wanted()) plan->results.push_back({slot, slot});
+  return plan;
 }
 
 }  // namespace
@@ -106,10 +155,23 @@ bool goes_together(const Call& c) {
   return large;
 }
 
+std::unique_ptr<Plan> plan_calls(const Program& p) {
+  auto plan = blank_plan(p);
+  const std::vector<bool> needed = needed_entries(p);
+  std::vector<CallGroup> groups;
+  for (int k = 0; k < int(p.entries.size()); ++k) {
+    if (!needed[size_t(k)]) continue;
+    groups.emplace_back(CallGroup{0, {}}).calls.push_back(call_of(p, k, *plan));
+    if (p.entries[size_t(k)].form == Form::Stored)
+      groups.emplace_back(CallGroup{0, {}}).calls.push_back(store_of(p, k, *plan));
+  }
+  add_steps(*plan, std::move(groups));
+  plan->finish();
+  return plan;
+}
+
 std::unique_ptr<Plan> plan_together(const Program& p) {
-  auto plan = std::make_unique<Plan>();
-  plan->values = int(p.entries.size());
-  for (int slot : p.wanted()) plan->results.push_back({slot, p.slots[size_t(slot)].made_by});
+  auto plan = blank_plan(p);
   const std::vector<bool> needed = needed_entries(p);
   std::vector<CallGroup> groups;
   std::vector<PlanCall> waiting;  // of the largest shape
@@ -119,7 +181,7 @@ std::unique_ptr<Plan> plan_together(const Program& p) {
     if (last >= 0) groups.push_back({last, std::exchange(waiting, {})});
   };
   auto waits = [&](int value) {
-    return value >= 0 && std::ranges::any_of(waiting, [&](const PlanCall& c) { return c.entry == value; });
+    return value >= 0 && std::ranges::any_of(waiting, [&](const PlanCall& c) { return c.makes[0] == value; });
   };
   const int entries = int(p.entries.size());
   int largest = 0;

@@ -1,5 +1,5 @@
-// Which calls of a plan run as one, and plans of programs that are pointwise calls alone, as derivative rules are: one
-// walk over the memory does all of them.
+// Which calls of a plan run as one, and plans that native code makes by itself: of programs that are pointwise calls
+// alone, as derivative rules are, where one walk over the memory does all of them; and of any others, call by call.
 #pragma once
 #include <memory>
 
@@ -21,5 +21,7 @@ inline constexpr int64_t kWorthJoining = 1 << 15;
 // Whether the call may be part of a program of pointwise calls.
 bool goes_together(const Call& c);
 std::unique_ptr<Plan> plan_together(const Program& p);
+// A plan of any program: its calls, one after the other.
+std::unique_ptr<Plan> plan_calls(const Program& p);
 
 }  // namespace flambeau

@@ -34,7 +34,13 @@ uint64_t hash_of(const Key& key) {
   return a ^ b;
 }
 
+std::shared_ptr<Plan> new_plan(Program& p) {
+  Listener::Unheard unheard;
+  return p.pointwise ? plan_together(p) : std::unique_ptr<Plan>(hooks.plan_program(p));
+}
+
 std::shared_ptr<Plan> find_plan(Program& p, bool& known) {
+  if (p.anew) return new_plan(p);
   const uint64_t hash = hash_of(p.key);
   auto [first, end] = cache.by_hash.equal_range(hash);
   for (; first != end; ++first) {
@@ -43,8 +49,7 @@ std::shared_ptr<Plan> find_plan(Program& p, bool& known) {
     known = true;
     return first->second->plan;
   }
-  Listener::Unheard unheard;
-  std::shared_ptr<Plan> plan = p.pointwise ? plan_together(p) : std::unique_ptr<Plan>(hooks.plan_program(p));
+  std::shared_ptr<Plan> plan = new_plan(p);
   cache.counts.made += !p.pointwise;
   cache.order.push_front({hash, p.key, plan});
   cache.by_hash.emplace(hash, cache.order.begin());
@@ -161,6 +166,7 @@ bool Tracer::take(Call& c) {
     program->fast = fast;
     program->record = record;
     program->pointwise = pointwise;
+    program->anew = anew;
     program->key.push_back(reinterpret_cast<uint64_t>(planner) ^ program->exact ^ uint64_t(fast) << 1 ^
                            uint64_t(pointwise) << 2);
   }

@@ -4,6 +4,7 @@ import difflib
 import os
 import sys
 
+from .._graph.words import Numbered
 from .._shown import shown
 
 KINDS = ("graph", "passes", "plan")
@@ -71,10 +72,9 @@ def _call_text(op, args, makes, _):
 
 
 def _argument_text(a):
-    if not isinstance(a, tuple) or not a or not isinstance(a[0], str):
+    if isinstance(a, tuple) and any(item is None or isinstance(item, Numbered) for item in a):
+        return "[" + ", ".join(map(_argument_text, a)) + "]"
+    if not isinstance(a, Numbered):
         return shown(a)
-    kind, *rest = a
-    if kind == "list":
-        return "[" + ", ".join(map(_argument_text, rest[0])) + "]"
     return {"outside": "use {0}", "made": "%{0}", "view": "%{0} as use {1}",
-            "given": "argument {1} of call {0}"}[kind].format(*rest)
+            "given": "argument {1} of call {0}"}[a.kind].format(*a.numbers)

@@ -1,9 +1,11 @@
-"""From a graph to the plan that native code reads (bind/graph_plan.cpp says in which form)."""
+"""From a graph to the plan that native code reads (native/runtime/plan_reader.cpp says in which form)."""
 
 from operator import getitem
 from typing import NamedTuple
 
+from .._graph.words import Numbered, Words, write_operand
 from ..fx import Node
+from ..ops.kinds import OPS
 from ._fusion import steps_of
 from ._writer import Given, value_of
 from .passes.matching import arguments
@@ -15,6 +17,28 @@ class Plan(NamedTuple):
     steps: tuple
     results: tuple
     kept: int
+
+    def encoded(self):
+        """As native code reads it."""
+        words = Words()
+        words.items(self.steps, lambda step: _write_step(words, *step))
+        words.items(self.results, lambda result: [words.number(n) for n in result])
+        words.number(self.kept)
+        return words.bytes()
+
+
+def _write_step(words, leader, calls):
+    words.number(leader)
+    words.items(calls, lambda call: _write_call(words, *call))
+
+
+def _write_call(words, op, args, makes, entry):
+    own = op.name in OPS
+    words.text(op.name if own else op.name.removesuffix("_"))
+    words.number(not own)
+    words.items(args, lambda a: write_operand(words, a))
+    words.numbers(makes)
+    words.number(entry)
 
 
 def lower(graph, slots):
@@ -43,13 +67,13 @@ def _number(node, numbers):
 
 def _argument(a, numbers):
     if isinstance(a, Given):
-        return "given", a.entry, a.position
+        return Numbered("given", a.entry, a.position)
     if isinstance(a, Node):
         if a.op == "placeholder":
-            return "outside", a.meta["number"]
+            return Numbered("outside", a.meta["number"])
         if "view" in a.meta:
-            return "view", numbers[value_of(a)], a.meta["number"]
-        return "made", numbers[a]
-    if isinstance(a, (list, tuple)) and any(item is None or isinstance(item, Node) for item in a):
-        return "list", tuple(_argument(item, numbers) for item in a)
+            return Numbered("view", numbers[value_of(a)], a.meta["number"])
+        return Numbered("made", numbers[a])
+    if isinstance(a, (list, tuple)):
+        return tuple(_argument(item, numbers) for item in a)
     return a

@@ -47,7 +47,7 @@ def plan(described):
     made = lower(graph, writer.wanted)
     if "plan" in LOGS:
         log("plan", f"{len(made.steps)} steps", steps_text(made))
-    return made
+    return made.encoded()
 
 
 def without_dead_code(graph):

@@ -1,6 +1,6 @@
 // Tensors over memory that another library owns.
 #pragma once
-#include "python.h"
+#include "tensor.h"
 
 namespace flambeau {
 
