@@ -79,7 +79,7 @@ REASONS = {
         compiler/__init__: compile name recompile_limit isolate_recompiles shapes_spec,
         __init__ skip_guard_eval_unsafe""",
     "of a program's text, which has more arguments than there is to decide here": """
-        jit/_compile: _call_uninitialized node; jit/_forms: _convolution switches, _thnn_conv2d kernel_size,
+        jit/_compile: _call_uninitialized node; _aten/forms: _convolution switches, _thnn_conv2d kernel_size,
         _unique return_inverse return_counts, _unique_dim return_inverse return_counts,
         _unique_consecutive return_inverse return_counts, _rrelu noise generator, same args kwargs;
         jit/_tracing: _recurrent params has_biases layers dropout train batch_first;

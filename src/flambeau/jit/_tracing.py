@@ -7,6 +7,7 @@ import warnings
 import flambeau
 
 from .. import _C
+from .._aten.spelling import REDUCTIONS, named, stays_whole
 from .._shown import shown
 from .._subclasses.fake_tensor import FakeTensor
 from .._symbolic.shape_env import Retrace, ShapeEnv
@@ -23,7 +24,7 @@ from ..utils import _pytree
 from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
 from ._program import Program
 from ._state import TracerWarning, TracingCheckError, running
-from ._writing import REDUCTIONS, Classes, Constants, Writer, assembled, attribute_path, named, quoted, stays_whole
+from ._writing import Classes, Constants, Writer, assembled, attribute_path, quoted
 
 _RUNS = 12  # until a program's conditions on its sizes are known; each finds one more
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")

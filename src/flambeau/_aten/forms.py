@@ -5,7 +5,7 @@ import flambeau
 from .. import _C
 from ..nn import functional as F
 from ..ops.dims import wrap_dim
-from ._numbers import FORMATS, NUMBERS, dtype_of, meant
+from .numbers import FORMATS, NUMBERS, dtype_of, meant
 
 
 def _to(x, *args, **kwargs):
