@@ -1,9 +1,11 @@
 """Which function of this library is the operator that a program of PyTorch's calls by a name of `aten`."""
 
+from functools import cache
+
 import flambeau
 
 from .. import _C
-from ..ops.namespaces import operator_of
+from ..ops.namespaces import READINGS, Overload, _ReadingPacket, operator_of
 from .forms import TENSORS
 
 #: functions of the package that are no records of operators
@@ -44,3 +46,48 @@ def of_tensors(name):
         if name.startswith(f"{space}_") and isinstance(found, _C.Op):
             return found
     return getattr(_C.Tensor, name, None) if name in _METHODS else None
+
+
+class AtenOverload(Overload):
+    """One overload of an operator of aten's that this library has in another form: called with aten's arguments."""
+
+    def __init__(self, name, overload, function):
+        self.__name__ = f"{name}.{overload}"
+        self._overloadname, self._function = overload, function
+        self.namespace, self.op_name = "aten", name
+        self.overloadpacket, self.tags = self, ()
+
+    def __call__(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+    def name(self):
+        """The qualified name, with the overload."""
+        return f"{self.qualified}.{self._overloadname}"
+
+    @property
+    def qualified(self):
+        """The name with its namespace: "aten::to"."""
+        return f"aten::{self.op_name}"
+
+    def __repr__(self):
+        return f"aten.{self.__name__}"
+
+
+#: operators with a form of their own in TorchScript's texts that take aten's arguments as they are
+_AS_THEY_ARE = frozenset("alias index slice mT numpy_T contiguous div linspace".split())
+#: {operator: the form for so many arguments that is the operator itself}
+_BY_COUNT = {"where": 3, "view": 2}
+
+
+@cache
+def aten(name, overload, count):
+    """What a call of `aten.name.overload` with so many arguments calls here: the operator where it takes the same
+    arguments, else an AtenOverload; None where there is neither."""
+    if name == "item":
+        return READINGS["item"]
+    plain = name not in TENSORS or name in _AS_THEY_ARE or _BY_COUNT.get(name) == count
+    found = TENSORS[name] if not plain else operator_of("aten", name) if name in TENSORS else of_tensors(name)
+    found = getattr(found, "_op", found)
+    if isinstance(found, _ReadingPacket):
+        return getattr(found, overload, None)
+    return found if found is None or isinstance(found, _C.Op) else AtenOverload(name, overload, found)

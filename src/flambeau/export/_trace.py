@@ -7,7 +7,7 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
-from .._subclasses.fake_tensor import FakeTensorMode
+from .._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from .._symbolic.expressions import Poly, constant, told
 from .._symbolic.numbers import SymInt
 from .._symbolic.shape_env import ConstraintViolationError, Retrace, ShapeEnv
@@ -18,6 +18,7 @@ from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTrac
 from ..fx.proxy import Proxy
 from ..utils._pytree import SequenceKey, tree_flatten, tree_flatten_with_path, tree_unflatten
 from ._checks import InputChecks, ValueRanges
+from ._whole import Whole
 from .dynamic_shapes import DimHint, Symbols, bound, specs
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import (
@@ -32,6 +33,10 @@ from .graph_signature import (
 )
 
 _RUNS = 64
+
+
+class InsideAStep(Exception):
+    """The program needs a value that is made inside of one of its steps."""
 
 
 class _Tracer(PythonKeyTracer):
@@ -71,6 +76,8 @@ class _Tracer(PythonKeyTracer):
         name = self.attributes.get(id(tensor))
         if name is None:
             name = f"lifted_tensor_{sum(n.startswith('lifted_tensor_') for n in self.constants)}"
+        if isinstance(tensor, FakeTensor):
+            raise InsideAStep
         self.constants[name] = tensor.detach() if type(tensor) is _C.Tensor else tensor
         return self._weight("c", InputKind.CONSTANT_TENSOR, name, tensor)
 
@@ -188,7 +195,9 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
 
 
 class Export:
-    """One run of the module."""
+    """One run of the module; whole: calls that PyTorch has an operator for are one step each (_whole.py)."""
+
+    whole = True
 
     def __init__(self, mod, args, kwargs, said, env):
         self.mod, self.args, self.kwargs, self.env = mod, args, kwargs, env
@@ -220,7 +229,8 @@ class Export:
 
     def called(self, mode, args, kwargs):
         """The module's results."""
-        return self.mod(*args, **kwargs)
+        with Whole() if self.whole else contextlib.nullcontext():
+            return self.mod(*args, **kwargs)
 
     def program(self):
         """The ExportedProgram."""

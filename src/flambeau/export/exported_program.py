@@ -60,6 +60,7 @@ class ExportedProgram:
         self._graph_signature, self._state_dict = graph_signature, state_dict
         self._range_constraints, self._module_call_graph = range_constraints, module_call_graph
         self._example_inputs, self._constants = example_inputs, constants or {}
+        self._dialect = "TRAINING"
         self._checks = checks if checks is not None else InputChecks([], {}, [])
 
     @property
@@ -115,8 +116,8 @@ class ExportedProgram:
 
     @property
     def dialect(self):
-        """The name of the set of operators: "ATEN"."""
-        return "ATEN"
+        """The name of the set of operators: "TRAINING" as exported, "ATEN" after decompositions."""
+        return self._dialect
 
     def parameters(self):
         """Its parameters."""
