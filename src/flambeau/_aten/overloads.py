@@ -105,7 +105,7 @@ _ONE = {
     "N": lambda x: isinstance(x, (int, float, complex, SymInt, SymFloat, SymBool)),
     "c": lambda x: isinstance(x, (int, float, complex)), "s": lambda x: isinstance(x, str),
     "d": lambda x: isinstance(x, _C.dtype), "v": lambda x: isinstance(x, (_C.device, str)),
-    "l": lambda x: isinstance(x, _C.layout), "m": lambda x: isinstance(x, _C.memory_format),
+    "l": lambda x: isinstance(x, type(_C.strided)), "m": lambda x: isinstance(x, _C.memory_format),
 }
 
 
@@ -114,8 +114,9 @@ def fits(kind, x, loose=False):
     if kind.endswith("?"):
         return x is None or fits(kind[:-1], x, loose)
     x = value_of(x)
-    if kind.endswith("[]"):
+    if kind.endswith("]"):
+        one = kind[:kind.index("[")]
         if isinstance(x, (tuple, list)):
-            return all(fits(kind[:-2], item, loose) for item in x)
-        return loose and kind[0] in "ifb" and fits(kind[:-2], x)
+            return all(fits(one, item, loose) for item in x)
+        return loose and kind[0] in "ifb" and fits(one, x)
     return _ONE[kind](x) or (loose and kind == "T" and _ONE["N"](x))

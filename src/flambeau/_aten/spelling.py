@@ -173,6 +173,12 @@ OTHERWISE = frozenset("""
 """.split())
 
 
+#: operators whose names aten has for something else
+OTHER_MEANINGS = frozenset("""
+    _fft_r2c _fft_c2r _fft_c2c elu_backward _unique _ctc_loss _ctc_loss_backward linear_backward _linalg_check_errors
+""".split())
+
+
 def stays_whole(op):
     """Whether a call is one step of a trace although it is made of others: TorchScript has an operator for it."""
     name = op.name

@@ -8,7 +8,7 @@ import operator
 from .. import _C
 from .._aten.lookup import AtenOverload, aten
 from .._aten.overloads import Argument, fitting
-from .._aten.spelling import spelled
+from .._aten.spelling import OTHER_MEANINGS, spelled
 from .._shown import class_name, shown
 from .._symbolic import numbers
 from ..fx._targets import INFIX
@@ -126,7 +126,7 @@ def _of_operator(op, node):
     name, args, kwargs, item = spelled(op, node.args, dict(node.kwargs))
     if name.startswith("ops."):
         return _named(f"torch.{name}.default", op, node)
-    found = _with_overload(name.removeprefix("torch."), tuple(args), kwargs)
+    found = None if op.name in OTHER_MEANINGS else _with_overload(name.removeprefix("torch."), tuple(args), kwargs)
     if found is None:
         return _named(f"torch.ops.{OWN}.{op.name}.default", op, node)
     found.item = bool(item)

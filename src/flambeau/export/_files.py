@@ -144,8 +144,8 @@ def _conditions(ep):
     for guard in ep._checks.guards:
         text = _guards.write(guard, arguments, [what for _, what in ep._checks.inputs])
         if text is None:
-            raise NotImplementedError(f"export.save: the program's condition {shown(guard)} is about more than sizes of "
-                                      "its arguments")
+            raise NotImplementedError(f"export.save: the program's condition {shown(guard)} is about more than sizes "
+                                      "of its arguments")
         found.append(text)
     return found
 

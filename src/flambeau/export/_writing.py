@@ -150,7 +150,7 @@ class GraphWriter:
             return {"as_float": number(x)}
         if isinstance(x, complex):
             return {"as_complex": {"real": number(x.real), "imag": number(x.imag)}}
-        for kind, word, of in ((_C.dtype, "as_scalar_type", number_of), (_C.layout, "as_layout", layout_number),
+        for kind, word, of in ((_C.dtype, "as_scalar_type", number_of), (type(_C.strided), "as_layout", layout_number),
                                (_C.memory_format, "as_memory_format", format_number), (_C.device, "as_device",
                                                                                      device_data)):
             if isinstance(x, kind):
@@ -213,9 +213,9 @@ class GraphWriter:
         value = value_of(x)
         if kind[0] == "f" and isinstance(x, int) and not isinstance(x, bool):
             x = float(x)
-        if "[]" in kind and not isinstance(value, (tuple, list, type(None))):
-            x = [x]
-        if "[]" in kind and isinstance(x, (tuple, list)):
+        if "[" in kind and not isinstance(value, (tuple, list, type(None))):
+            x = [x] * int(kind.partition("[")[2].rstrip("]?") or 1)
+        if "[" in kind and isinstance(x, (tuple, list)):
             if not x:
                 return {{"T": "as_tensors", "f": "as_floats", "b": "as_bools"}.get(kind[0], "as_ints"): []}
             if kind[0] == "f":

@@ -7,8 +7,13 @@ import flambeau
 
 from ..fx import Graph, GraphModule
 from ..fx._pytree_codegen import _PyTreeCodeGen, _PyTreeInfo
+from ..ops.kinds import find
 from ._checks import InputChecks
-from .graph_signature import InputKind
+from .graph_signature import InputKind, OutputKind
+
+
+#: results that are written to what the program was given
+_REPLACING = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
 class CallSpec(NamedTuple):
@@ -184,7 +189,9 @@ class _Unlifted:
         specs, places, users = program.graph_signature.input_specs, {}, []
         placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
         for node, spec in zip(placeholders, specs, strict=True):
-            if spec.kind is not InputKind.USER_INPUT:
+            if spec.kind is InputKind.TOKEN:
+                places[node] = None
+            elif spec.kind is not InputKind.USER_INPUT:
                 self._keep(spec)
                 places[node] = self.graph.get_attr(spec.target)
                 places[node].meta.update(node.meta)
@@ -195,13 +202,28 @@ class _Unlifted:
         if self.check_guards:
             self.root.add_module("_guards_fn", program._checks)
             self.graph.call_module("_guards_fn", tuple(users))
-        self.graph.output(self.graph.graph_copy(program.graph, places))
+        results = self.graph.graph_copy(program.graph, places)
+        self.graph.output(self._written(results, {str(node): place for node, place in places.items()}))
         signature = program.module_call_graph[0].signature
         info = _PyTreeInfo(signature.forward_arg_names, signature.in_spec, signature.out_spec)
         self.graph.set_codegen(_CallCodeGen(info))
         made = GraphModule(self.root, self.graph, "GraphModule")
         made.training = False
         return made
+
+    def _written(self, results, places):
+        """The results for the user; those that replace buffers and arguments are written there."""
+        signature = self.program.graph_signature
+        inputs = {s.target: s.arg.name for s in signature.input_specs if s.target is not None}
+        kept = []
+        for value, spec in zip(results, signature.output_specs, strict=True):
+            if spec.kind in _REPLACING:
+                place = places[inputs.get(spec.target, spec.target)]
+                if place is not value:
+                    self.graph.call_function(find("copy_"), (place, value))
+            elif spec.kind is not OutputKind.TOKEN:
+                kept.append(value)
+        return tuple(kept)
 
     def _keep(self, spec):
         """Makes a tensor an attribute of the root, under its path."""
