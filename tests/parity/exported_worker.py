@@ -37,12 +37,12 @@ def kept(path, module, inputs, named, shapes=None, decompose=False):
         program = torch.export.export(copy.deepcopy(module), own(torch, inputs), own(torch, named),
                                       dynamic_shapes=shapes)
         program = program.run_decompositions() if decompose else program
-        torch.export.save(program, str(path.with_suffix(".pt2")))
+        torch.export.save(program, f"{path}.pt2")
         results = result(torch, module, inputs, named)
-        torch.save({"inputs": inputs, "named": named, "results": plain(results)}, path.with_suffix(".ref"))
+        torch.save({"inputs": inputs, "named": named, "results": plain(results)}, f"{path}.ref")
         return True
     except Exception:  # what PyTorch itself cannot export or store
-        path.with_suffix(".pt2").unlink(missing_ok=True)
+        Path(f"{path}.pt2").unlink(missing_ok=True)
         return False
 
 

@@ -6,6 +6,8 @@ from ._checks import ValueRanges as ValueRanges
 from ._files import load as load
 from ._files import save as save
 from ._trace import export as export
+from .decomp_utils import CustomDecompTable as CustomDecompTable
+from .decomp_utils import default_decompositions as default_decompositions
 from .dynamic_shapes import AdditionalInputs as AdditionalInputs
 from .dynamic_shapes import Dim as Dim
 from .dynamic_shapes import DimHint as DimHint
@@ -19,7 +21,7 @@ from .graph_signature import ExportGraphSignature as ExportGraphSignature
 globals().update(refusals("export", "exported programs are flat graphs of primitives that forward runs", """
     draft_export(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature, strict,
     prefer_deferred_runtime_asserts_over_guards) unflatten(module, flat_args_adapter)
-    default_decompositions Constraint CustomDecompTable
+    Constraint
     ExportBackwardSignature(gradients_to_parameters, gradients_to_user_inputs, loss_output)
     FlatArgsAdapter UnflattenedModule(export_module, flat_args_adapter)
 """))

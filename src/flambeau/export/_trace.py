@@ -7,17 +7,18 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
-from .._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from .._subclasses.fake_tensor import FakeTensorMode
 from .._symbolic.expressions import Poly, constant, told
 from .._symbolic.numbers import SymInt
 from .._symbolic.shape_env import ConstraintViolationError, Retrace, ShapeEnv
 from .._symbolic.statements import INFINITE, certain
 from ..fx import GraphModule
 from ..fx.experimental._known import describe
-from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from ..fx.proxy import Proxy
 from ..utils._pytree import SequenceKey, tree_flatten, tree_flatten_with_path, tree_unflatten
 from ._checks import InputChecks, ValueRanges
+from ._tracer import Tracer, stays
 from ._whole import Whole
 from .dynamic_shapes import DimHint, Symbols, bound, specs
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
@@ -33,64 +34,6 @@ from .graph_signature import (
 )
 
 _RUNS = 64
-
-
-class InsideAStep(Exception):
-    """The program needs a value that is made inside of one of its steps."""
-
-
-class _Tracer(PythonKeyTracer):
-    """Weights are the first placeholders; tensors that come up on the way become more of them."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.inputs, self.constants, self.last = [], {}, None
-        self.attributes = {id(value): f"{name}.{key}".lstrip(".") for name, owner in module.named_modules()
-                           for key, value in vars(owner).items() if isinstance(value, _C.Tensor)}
-        state = module.state_dict(keep_vars=True)
-        for name, value in module.named_parameters(remove_duplicate=False):
-            self._weight("p", InputKind.PARAMETER, name, value)
-        for name, value in module.named_buffers(remove_duplicate=False):
-            self._weight("b", InputKind.BUFFER, name, value, persistent=name in state)
-            if name not in state:
-                self.constants[name] = value
-
-    def _weight(self, prefix, kind, name, value, persistent=None):
-        name_of_node = f"{prefix}_{name.replace('.', '_')}"
-        first = next(iter(self.graph.nodes), None)
-        place = self.graph.inserting_after(self.last) if self.last is not None else \
-            self.graph.inserting_before(first) if first is not None else contextlib.nullcontext()
-        with place:
-            node = self.graph.create_node("placeholder", name_of_node, (), {}, name=name_of_node)
-        node.target, self.last = node.name, node
-        self.inputs.append(InputSpec(kind, TensorArgument(node.name), name, persistent))
-        describe(node, value)
-        if self.known.get(value) is None:
-            self.known[value] = Proxy(node, self)
-        return node
-
-    def _constant_of(self, tensor):
-        zeros = self.size_nodes.zeros_of(tensor)
-        if zeros is not None:
-            return zeros
-        name = self.attributes.get(id(tensor))
-        if name is None:
-            name = f"lifted_tensor_{sum(n.startswith('lifted_tensor_') for n in self.constants)}"
-        if isinstance(tensor, FakeTensor):
-            raise InsideAStep
-        self.constants[name] = tensor.detach() if type(tensor) is _C.Tensor else tensor
-        return self._weight("c", InputKind.CONSTANT_TENSOR, name, tensor)
-
-    def branch(self):
-        """Branches take tensors from outside as arguments."""
-        return PythonKeyTracer()
-
-    def create_arg(self, a):
-        """Parameters are placeholders."""
-        if isinstance(a, flambeau.nn.Parameter):
-            found = self.known.get(a)
-            return found.node if found is not None else self._constant_of(a)
-        return super().create_arg(a)
 
 
 def _label(key):
@@ -205,7 +148,7 @@ class Export:
         self.names, self.leaf_names = _names(mod, args, kwargs)
         self.said, self.symbols = said, Symbols(env)
         self.fake = FakeTensorMode(shape_env=env)
-        self.tracer, self.user = _Tracer(mod), []
+        self.tracer, self.user = Tracer(mod), []
 
     def recorded(self):
         """(arguments as the module got them, its results, their nodes, their spec); the tracer's graph is complete."""
@@ -218,7 +161,7 @@ class Export:
         nodes = tuple(self.tracer.of_value(x) for x in results)
         self.tracer.size_nodes.assertions(mode.shape_env)
         self.tracer.create_node("output", "output", (nodes,), {})
-        self.tracer.graph.eliminate_dead_code(_stays)
+        self.tracer.graph.eliminate_dead_code(stays)
         return values, results, nodes, out_spec
 
     def mode(self):
@@ -327,10 +270,6 @@ class _Chosen:
     def chosen(self, *_):
         """The function (dim, size) -> expression or None."""
         return lambda dim, size: self.sizes.get(dim)
-
-
-def _stays(node):
-    return node.op == "placeholder" or (node.is_impure(impure_random=True) and node.op != "get_attr")
 
 
 def _output(value, node):

@@ -12,11 +12,21 @@ _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
 class Whole(TorchFunctionMode):
-    """Inside a trace, calls that PyTorch's programs have an operator for are one step, whatever they are made of."""
+    """Inside a trace, calls that PyTorch's programs have an operator for are one step, whatever they are made of.
+
+    table       a table of decompositions: its operators are taken apart (decomp_utils.py)
+    """
+
+    def __init__(self, table=None):
+        super().__init__()
+        self.table = table
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         mode = get_innermost_proxy_mode()
+        if self.table is not None and func in self.table:
+            own = self.table.own(func)
+            return (func if own is None or not mode.enable_tracing else own)(*args, **kwargs)
         if not (isinstance(func, _C.Op) and mode.enable_tracing and stays_whole(func) and _told(func, args, kwargs)):
             return func(*args, **kwargs)
         tracer = mode.tracer

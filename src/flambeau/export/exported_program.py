@@ -9,8 +9,8 @@ from ..fx import Graph, GraphModule
 from ..fx._pytree_codegen import _PyTreeCodeGen, _PyTreeInfo
 from ..ops.kinds import find
 from ._checks import InputChecks
+from ._decompositions import decomposed, is_primitive
 from .graph_signature import InputKind, OutputKind
-
 
 #: results that are written to what the program was given
 _REPLACING = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
@@ -158,11 +158,30 @@ class ExportedProgram:
         return _Unlifted(self, check_guards).made()
 
     def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
-        """The program itself: its operators are primitives already. Tables of one's own are not available."""
-        if decomp_table or decompose_custom_triton_ops:
-            raise NotImplementedError("run_decompositions: tables are not available for exported programs; give "
-                                      "decomposition_table to make_fx")
-        return self
+        """The program with operators that are made of others taken apart, until primitives are left.
+
+        decomp_table    {operator: function}: takes apart these alone; `default_decompositions()` has them all
+
+        Writes to buffers stay writes in place; what ran without gradients becomes plain steps.
+
+        >>> import flambeau
+        >>> net = flambeau.nn.BatchNorm1d(3).eval()
+        >>> program = flambeau.export.export(net, (flambeau.ones(2, 3),))
+        >>> [n.name for n in program.graph.find_nodes(op="call_function", target=flambeau.nn.functional.batch_norm)]
+        ['batch_norm']
+        >>> [n.name for n in program.run_decompositions().graph.nodes if n.op == "call_function"]
+        ['native_batch_norm', 'getitem']
+        """
+        if decompose_custom_triton_ops:
+            raise NotImplementedError("run_decompositions: there are no operators of Triton to decompose; leave "
+                                      "decompose_custom_triton_ops out")
+        if decomp_table is None and is_primitive(self):
+            return self
+        module, signature, calls, constants, checks = decomposed(self, decomp_table)
+        made = ExportedProgram(module, module.graph, signature, self._state_dict, self._range_constraints, calls,
+                               self._example_inputs, constants, checks=checks)
+        made._dialect = "ATEN"
+        return made
 
     def validate(self):
         """Raises where the graph is not whole."""
