@@ -18,10 +18,11 @@ from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from ..fx.proxy import Proxy
 from ..utils._pytree import SequenceKey, tree_flatten, tree_flatten_with_path, tree_unflatten
 from ._checks import InputChecks, ValueRanges
-from ._tracer import Tracer, stays
+from ._modules import Calls
+from ._tracer import InsideAStep, Tracer, stays
 from ._whole import Whole
 from .dynamic_shapes import DimHint, Symbols, bound, specs
-from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from .exported_program import ExportedProgram, ModuleCallSignature
 from .graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -102,7 +103,10 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     dynamic_shapes  for each argument, by name or in their order: None, or {dim: Dim("name"), Dim.AUTO, Dim.DYNAMIC};
                     tuples, lists and dicts of tensors have tuples, lists and dicts of these
     strict          accepted; a module is always traced by running it
-    others          not available: leave them out
+    preserve_module_call_signature
+                    names of modules that `unflatten` gives their arguments and results as they were
+    prefer_deferred_runtime_asserts_over_guards
+                    a named size that the program bounds is no error: the program says so when it is called
 
     ConstraintViolationError where a size that was named has to be fixed or bounded; it says how to name it. Values
     cannot be read (`item`, `if x.sum() > 0`); `flambeau.cond` keeps both branches.
@@ -120,27 +124,41 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
         raise ValueError(f"export: expected a Module, got {type(mod).__name__}; make the function a Module's forward")
     if not isinstance(args, tuple):
         raise TypeError(f"export: args must be a tuple of example arguments, got {type(args).__name__}")
-    if preserve_module_call_signature or prefer_deferred_runtime_asserts_over_guards:
-        raise NotImplementedError("export: preserve_module_call_signature and "
-                                  "prefer_deferred_runtime_asserts_over_guards are not available; leave them out")
     if not isinstance(strict, bool):
         raise TypeError(f"export: strict must be a bool, got {shown(strict)}")
     kwargs = dict(kwargs or {})
     said = _said(mod, args, kwargs, dynamic_shapes)
+    kept = tuple(preserve_module_call_signature)
+    options = {"kept": kept, "defers": bool(prefer_deferred_runtime_asserts_over_guards)}
+    try:
+        return _exported(mod, args, kwargs, said, options)
+    except InsideAStep:  # it is taken apart
+        return _exported(mod, args, kwargs, said, options | {"whole": False})
+
+
+def _exported(mod, args, kwargs, said, options):
+    """The program of as many runs as it takes until its conditions on sizes are known."""
     env = ShapeEnv(duck_shape=False)
     env.restarts = True
     for _ in range(_RUNS):
         try:
-            return Export(mod, args, kwargs, said, env).program()
+            trace = Export(mod, args, kwargs, said, env)
+            vars(trace).update(options)
+            return trace.program()
         except Retrace:
             env.restarted()
     raise NotImplementedError("export: the sizes of this program need more conditions than can be found; name fewer")
 
 
 class Export:
-    """One run of the module; whole: calls that PyTorch has an operator for are one step each (_whole.py)."""
+    """One run of the module.
 
-    whole = True
+    whole       calls that PyTorch has an operator for are one step each (_whole.py)
+    kept        names of modules whose calls keep their form (_modules.py)
+    defers      named sizes may be bounded by the program
+    """
+
+    whole, kept, defers = True, (), False
 
     def __init__(self, mod, args, kwargs, said, env):
         self.mod, self.args, self.kwargs, self.env = mod, args, kwargs, env
@@ -161,7 +179,8 @@ class Export:
         nodes = tuple(self.tracer.of_value(x) for x in results)
         self.tracer.size_nodes.assertions(mode.shape_env)
         self.tracer.create_node("output", "output", (nodes,), {})
-        self.tracer.graph.eliminate_dead_code(stays)
+        kept = self.calls.nodes
+        self.tracer.graph.eliminate_dead_code(lambda node: node in kept or stays(node))
         return values, results, nodes, out_spec
 
     def mode(self):
@@ -172,7 +191,8 @@ class Export:
 
     def called(self, mode, args, kwargs):
         """The module's results."""
-        with Whole() if self.whole else contextlib.nullcontext():
+        self.calls = Calls(self.tracer, self.mod, self.kept)
+        with Whole() if self.whole else contextlib.nullcontext(), self.calls.recorded():
             return self.mod(*args, **kwargs)
 
     def program(self):
@@ -182,12 +202,12 @@ class Export:
         user = [spec.arg for spec in self.user]
         outputs = [_output(x, node) for x, node in zip(results, nodes, strict=True)]
         signature = ExportGraphSignature([*self.tracer.inputs, *self.user], outputs)
-        entry = ModuleCallEntry("", ModuleCallSignature(user, [o.arg for o in outputs], self.in_spec,
-                                                        out_spec, self.names))
+        calls = self.calls.entries(ModuleCallSignature(user, [o.arg for o in outputs], self.in_spec, out_spec,
+                                                       self.names))
         graph_module = GraphModule(self.tracer.root, self.tracer.graph, "GraphModule")
         graph_module.shape_env = self.env
         return ExportedProgram(graph_module, graph_module.graph, signature, dict(self.mod.state_dict(keep_vars=True)),
-                               checks.ranges, [entry], (self.args, self.kwargs), self.tracer.constants, checks=checks)
+                               checks.ranges, calls, (self.args, self.kwargs), self.tracer.constants, checks=checks)
 
     def _argument(self, name, leaf, said):
         """A placeholder for one leaf, and the value that the module gets."""
@@ -234,9 +254,9 @@ class Export:
             low, high = env.var_to_range[symbol]
             if symbol in self.symbols.must:
                 least, most = env.declared[symbol]
-                if low > max(least, 2) or high < most:
+                if (low > max(least, 2) or high < most) and not self.defers:
                     raise ConstraintViolationError(_bounded(name, low if low > 2 else least, high, low, most))
-                low = self._lowest(symbol, least)
+                low = self._lowest(symbol, max(least, low if low > 2 else 0))
             found[symbol] = ValueRanges(low, high)
         return found
 

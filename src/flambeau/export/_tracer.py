@@ -12,8 +12,12 @@ from ..fx.proxy import Proxy
 from .graph_signature import InputKind, InputSpec, TensorArgument
 
 
-class InsideAStep(Exception):
+class InsideAStep(RuntimeError):
     """The program needs a value that is made inside of one of its steps."""
+
+    def __init__(self):
+        super().__init__("export: the program needs a tensor without values that none of its steps has made; compute "
+                         "it by operators inside forward")
 
 
 class Tracer(PythonKeyTracer):
