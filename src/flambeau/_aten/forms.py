@@ -276,6 +276,36 @@ def _batch_norm_functional(x, weight, bias, running_mean, running_var, training,
     return (*flambeau.native_batch_norm(x, weight, bias, mean, var, training, momentum, eps), mean, var)
 
 
+def _batch_norm_with_update(x, weight, bias, running_mean, running_var, momentum, eps):
+    """native_batch_norm in training; the fourth result is what cuDNN keeps for itself."""
+    found = flambeau.native_batch_norm(x, weight, bias, running_mean, running_var, True, momentum, eps)
+    return (*found, flambeau.empty(0, dtype=flambeau.uint8, device=x.device))
+
+
+def _inside(x, mask, indices):
+    """Indices in the bounds of x where the mask is false."""
+    return [index if index is None else flambeau.where(mask, index, 0) for index in indices]
+
+
+def _masked_index(x, mask, indices, fill):
+    found = _index(x, _inside(x, mask, indices))
+    return found.masked_fill(~mask.expand(found.shape), fill)
+
+
+def _masked_index_put(x, mask, indices, values):
+    return _index_put(x, _inside(x, mask, indices), values.masked_fill(~mask.expand(values.shape), 0), True)
+
+
+def _chunk_cat(tensors, dim, num_chunks):
+    """The k-th chunks of all tensors, flat from the dimension on, side by side; short ones end in zeros."""
+    rows = []
+    for t in tensors:
+        size = -(-t.shape[dim] // num_chunks)
+        t = F.pad(t, [0, 0] * (t.dim() - 1 - dim) + [0, size * num_chunks - t.shape[dim]])
+        rows.append(t.reshape(*t.shape[:dim], num_chunks, -1))
+    return flambeau.cat(rows, -1)
+
+
 def _batch_norm_no_stats(x, weight, bias, *args):
     """Two overloads: with running statistics, and without."""
     statistics = args[:2] if len(args) == 5 else (None, None)
@@ -342,7 +372,9 @@ TENSORS = {
     # statements
     "_assert_tensor_metadata": _assert_metadata, "_assert_async": _assert_values, "sym_constrain_range": _assert_range,
     "sym_constrain_range_for_size": _assert_range, "_native_batch_norm_legit_functional": _batch_norm_functional,
-    "_native_batch_norm_legit": _batch_norm_no_stats,
+    "_native_batch_norm_legit": _batch_norm_no_stats, "_batch_norm_with_update": _batch_norm_with_update,
+    "_unsafe_masked_index": _masked_index, "_unsafe_masked_index_put_accumulate": _masked_index_put,
+    "_chunk_cat": _chunk_cat,
     # names that this library has for something else
     "_fft_r2c": _fft_r2c, "_fft_c2r": _fft_c2r, "_fft_c2c": _fft_c2c, "elu_backward": _elu_backward,
     "_unique": _unique_pair, "_linalg_svd": _svd,

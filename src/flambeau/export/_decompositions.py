@@ -8,7 +8,7 @@ from .._aten.lookup import AtenOverload
 from .._aten.spelling import stays_whole
 from .._subclasses.fake_tensor import FakeTensorMode
 from .._subclasses.symbolic_tensor import SymbolicTensor
-from .._symbolic.numbers import SymBool, SymInt
+from .._symbolic.numbers import SymInt
 from .._symbolic.shape_env import Retrace, ShapeEnv, ShapeGuard
 from .._symbolic.statements import certain
 from ..fx import GraphModule, Interpreter
@@ -18,7 +18,6 @@ from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from ..fx.proxy import Proxy
 from ..nn import Module
 from ..ops import OPS
-from ..ops.namespaces import READINGS
 from ..utils._pytree import tree_flatten
 from ._checks import InputChecks
 from ._higher_order import HigherOrder
@@ -148,15 +147,6 @@ class _Retrace(Interpreter):
         handed = SimpleNamespace(name=n.name, meta={key: n.meta[key] for key in _HANDED_ON if n.meta.get(key)})
         with fx_traceback.set_current_meta(handed):
             return super().run_node(n)
-
-    def call_function(self, target, args, kwargs):
-        """A step; statements about values that a run would check are taken for true."""
-        if target is READINGS["assert"]:
-            truth = args[0]
-            if isinstance(truth, SymBool):
-                self.shape_env.assume(truth.node.expr, truth.node)
-            return None
-        return super().call_function(target, args, kwargs)
 
     # ---- what the program is now ----
 

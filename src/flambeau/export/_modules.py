@@ -11,7 +11,8 @@ from ..utils._pytree import tree_flatten
 from .exported_program import ModuleCallEntry, ModuleCallSignature
 from .graph_signature import ConstantArgument, SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument
 
-_OPEN = ((SymInt, SymIntArgument), (SymFloat, SymFloatArgument), (SymBool, SymBoolArgument))
+#: {kind of open number: what stands for it in a signature}
+OPEN = ((SymInt, SymIntArgument), (SymFloat, SymFloatArgument), (SymBool, SymBoolArgument))
 
 
 class Calls:
@@ -70,7 +71,7 @@ class Calls:
         if not isinstance(node, Node):
             return ConstantArgument("", node)
         self.nodes.add(node)
-        return next((kind for type_, kind in _OPEN if isinstance(x, type_)), TensorArgument)(node.name)
+        return next((kind for type_, kind in OPEN if isinstance(x, type_)), TensorArgument)(node.name)
 
     def entries(self, top):
         """The module call graph: an entry for each module, and for each call whose form is kept."""

@@ -18,7 +18,7 @@ from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from ..fx.proxy import Proxy
 from ..utils._pytree import SequenceKey, tree_flatten, tree_flatten_with_path, tree_unflatten
 from ._checks import InputChecks, ValueRanges
-from ._modules import Calls
+from ._modules import OPEN, Calls
 from ._tracer import InsideAStep, Tracer, stays
 from ._whole import Whole
 from .dynamic_shapes import DimHint, Symbols, bound, specs
@@ -295,8 +295,9 @@ class _Chosen:
 def _output(value, node):
     if isinstance(value, _C.Tensor):
         return OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None)
-    if isinstance(value, SymInt) and not isinstance(node, int):
-        return OutputSpec(OutputKind.USER_OUTPUT, SymIntArgument(node.name), None)
+    for kind, argument in OPEN:
+        if isinstance(value, kind) and not isinstance(node, (bool, int, float)):
+            return OutputSpec(OutputKind.USER_OUTPUT, argument(node.name), None)
     if value is None or isinstance(node, (int, float, bool, str)):
         return OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", node), None)
     raise TypeError(f"export: a result is a {type(value).__name__}; results are tensors, numbers, strings, None, and "
