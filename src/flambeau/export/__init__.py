@@ -17,13 +17,15 @@ from .exported_program import ExportedProgram as ExportedProgram
 from .exported_program import ModuleCallEntry as ModuleCallEntry
 from .exported_program import ModuleCallSignature as ModuleCallSignature
 from .graph_signature import ExportGraphSignature as ExportGraphSignature
+from .unflatten import FlatArgsAdapter as FlatArgsAdapter
+from .unflatten import UnflattenedModule as UnflattenedModule
+from .unflatten import unflatten as unflatten
 
 globals().update(refusals("export", "exported programs are flat graphs of primitives that forward runs", """
     draft_export(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature, strict,
-    prefer_deferred_runtime_asserts_over_guards) unflatten(module, flat_args_adapter)
+    prefer_deferred_runtime_asserts_over_guards)
     Constraint
     ExportBackwardSignature(gradients_to_parameters, gradients_to_user_inputs, loss_output)
-    FlatArgsAdapter UnflattenedModule(export_module, flat_args_adapter)
 """))
 
 

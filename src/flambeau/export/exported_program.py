@@ -6,8 +6,9 @@ from typing import NamedTuple
 import flambeau
 
 from ..fx import Graph, GraphModule
-from ..fx._pytree_codegen import _PyTreeCodeGen, _PyTreeInfo
+from ..fx._pytree_codegen import _PyTreeInfo
 from ..ops.kinds import find
+from ._call_codegen import CallCodeGen
 from ._checks import InputChecks
 from ._decompositions import decomposed, is_primitive
 from .graph_signature import InputKind, OutputKind
@@ -225,7 +226,7 @@ class _Unlifted:
         self.graph.output(self._written(results, {str(node): place for node, place in places.items()}))
         signature = program.module_call_graph[0].signature
         info = _PyTreeInfo(signature.forward_arg_names, signature.in_spec, signature.out_spec)
-        self.graph.set_codegen(_CallCodeGen(info))
+        self.graph.set_codegen(CallCodeGen(info))
         made = GraphModule(self.root, self.graph, "GraphModule")
         made.training = False
         return made
@@ -257,28 +258,3 @@ class _Unlifted:
             owner.register_parameter(name, value)
         else:
             owner.register_buffer(name, value, persistent=spec.kind is InputKind.BUFFER and bool(spec.persistent))
-
-
-class _CallCodeGen(_PyTreeCodeGen):
-    """The arguments of a call, positional ones and those with names, as leaves: in_spec is of (args, kwargs)."""
-
-    def _arguments(self):
-        args, kwargs = self.pytree_info.in_spec.children_specs
-        return self.pytree_info.orig_args, args.num_children, list(kwargs.context or [])
-
-    def process_inputs(self, *inputs):
-        """The leaves of positional arguments, and of those with names behind them in their order."""
-        _, count, keys = self._arguments()
-        args, rest = inputs[:count], inputs[count:]
-        return super().process_inputs(args, dict(zip(keys, rest, strict=True)))
-
-    def gen_fn_def(self, free_vars, maybe_return_annotation, *, expanded_def=False):
-        """The `def` line with the caller's arguments, and the line that takes them apart."""
-        names, count, keys = self._arguments()
-        head = super(_PyTreeCodeGen, self).gen_fn_def(list(names), maybe_return_annotation, expanded_def=expanded_def)
-        if not free_vars:
-            return head
-        leaves = [v.partition(":")[0].partition("=")[0].strip() for v in free_vars]
-        named = ", ".join(f"{key!r}: {name}" for key, name in zip(keys, names[count:], strict=True))
-        return f"{head}\n    {', '.join(leaves)}, = fx_pytree.tree_flatten_spec(([{', '.join(names[:count])}], " \
-               f"{{{named}}}), self._in_spec)"
