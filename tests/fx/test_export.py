@@ -1,8 +1,6 @@
 """Exported programs: what they compute, what they ask of their arguments, and their files."""
 
 import io
-import json
-import zipfile
 
 import pytest
 
@@ -315,86 +313,3 @@ def test_mistakes():
 
     with pytest.raises(RuntimeError, match=r"depends on|no values"):
         export(Reads(), (x,))
-
-
-# ---- files -----------------------------------------------------------------------------------------------------------
-
-def test_files_keep_what_was_given_with_them(tmp_path):
-    program = export(Net(), (flambeau.randn(5, 4),))
-    save(program, tmp_path / "net.pt2", extra_files={"note": "hello"})
-    extra = {"note": None}
-    again = load(tmp_path / "net.pt2", extra_files=extra)
-    assert extra == {"note": "hello"} and flambeau.equal(again.example_inputs[0][0], program.example_inputs[0][0])
-    assert isinstance(again.state_dict["first.weight"], nn.Parameter)
-
-
-def changed(change):
-    """A file whose text was changed."""
-    new = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(written(export(Net(), (flambeau.randn(5, 4),))))) as old, \
-            zipfile.ZipFile(new, "w") as archive:
-        for name in old.namelist():
-            content = old.read(name)
-            if name.endswith("model.json"):
-                data = json.loads(content)
-                change(data)
-                content = json.dumps(data)
-            archive.writestr(name, content)
-    return io.BytesIO(new.getvalue())
-
-
-def graph_of(data):
-    return data["graph_module"]["graph"]
-
-
-def calls(target):
-    return lambda data: graph_of(data)["nodes"][0].update(target=target)
-
-
-def size(text):
-    """Changes a size of the argument."""
-    def change(data):
-        graph_of(data)["tensor_values"]["x"]["sizes"][0] = {"as_expr": {"expr_str": text, "hint": None}}
-
-    return change
-
-
-def entry(data):
-    return data["graph_module"]["module_call_graph"][0]["signature"]
-
-
-@pytest.mark.parametrize("change, error, words", [
-    (calls("os.system"), ValueError, "does not have"), (calls("math.__import__"), ValueError, "does not have"),
-    (calls("_operator.getitem"), ValueError, "does not have"), (calls("torch.save"), ValueError, "does not have"),
-    (calls("torch.ops.aten.no_such.default"), NotImplementedError, "not available"),
-    (calls("torch.ops.flambeau.no_such.default"), NotImplementedError, "not available"),
-    (calls("torch.ops.os.system"), NotImplementedError, "not registered"),
-    (calls("torch.ops.aten.__class__.default"), NotImplementedError, "not available"),
-    (calls("torch.ops.torchvision._register.default"), NotImplementedError, "not registered"),
-    (lambda data: data["schema_version"].update(major=99), ValueError, "version 99"),
-    (lambda data: data["graph_module"].pop("graph"), ValueError, "damaged"),
-    (lambda data: graph_of(data)["outputs"].pop(), ValueError, "does not fit"),
-    (lambda data: graph_of(data)["nodes"].pop(0), ValueError, "before it is made"),
-    (lambda data: graph_of(data)["nodes"][0]["inputs"][0].update(arg={"eval": "1"}), ValueError, "of the kind"),
-    (size("eval(Integer(1))"), ValueError, "no function of sizes"),
-    (size("Symbol('s0').x"), ValueError, "than a function"),
-    (size("Symbol(__import__('os'))"), ValueError, "number or name"), (size("1 +"), ValueError, "no expression"),
-    (size("Pow(Integer(9), Integer(999999999))"), ValueError, "too large"),
-    (size("FloorDiv(Integer(9), Integer(0))"), ValueError, "by zero"),
-    (lambda data: data.update(guards_code=["L['x'].size()[0] == __import__('os')"]), NotImplementedError, "condition"),
-    (lambda data: data.update(guards_code=["L['y'].size()[0] == 2"]), NotImplementedError, "condition"),
-    (lambda data: entry(data).update(in_spec='[1, {"type": "os.system", "context": "", "children_spec": []}]'),
-     NotImplementedError, "no class is registered"),
-    (lambda data: entry(data).update(in_spec="[1, 2]"), ValueError, "damaged")])
-def test_hostile_files_are_refused(change, error, words):
-    with pytest.raises(error, match=words):
-        load(changed(change))
-    load(changed(lambda data: None))
-
-
-def test_files_of_other_kinds():
-    for content in (b"", b"no archive", flambeau.randn(3).numpy().tobytes()):
-        with pytest.raises(ValueError, match=r"export\.load"):
-            load(io.BytesIO(content))
-    with pytest.raises(TypeError, match="ExportedProgram"):
-        save(Net(), io.BytesIO())

@@ -26,7 +26,8 @@ class ValueRanges:
         return self.lower <= number <= self.upper
 
     def __repr__(self):
-        return f"VR[{self.lower}, {'int_oo' if self.upper == INFINITE else self.upper}]"
+        lower = "-int_oo" if self.lower == -INFINITE else self.lower
+        return f"VR[{lower}, {'int_oo' if self.upper == INFINITE else self.upper}]"
 
 
 class InputChecks(flambeau.nn.Module):

@@ -123,17 +123,16 @@ def _program_data(ep, versions):
     data = {"graph_module": {"graph": graph, "signature": write_signature(signature, taken),
                              "module_call_graph": write_calls(ep.module_call_graph, taken), "metadata": {},
                              "treespec_namedtuple_fields": {}},
-            "opset_version": versions, "range_constraints": _ranges(ep, env, writer.names),
+            "opset_version": versions, "range_constraints": _ranges(ep, writer.names),
             "schema_version": dict(zip(("major", "minor"), VERSION)), "verifiers": [ep.dialect],
             "torch_version": RELEASE, "guards_code": _conditions(ep)}
     return data, ep.constants | {lifted.found[name][0]: lifted.found[name][1].detach() for name in names}
 
 
-def _ranges(ep, env, names):
-    spans = {s: (r.lower, r.upper) for s, r in ep.range_constraints.items()}
-    spans |= {s: span for s, span in env.var_to_range.items() if env.is_unbacked_symint(s) and s not in spans}
-    return {names.name(s): {"min_val": None if low == -INFINITE else low, "max_val": None if high == INFINITE else high}
-            for s, (low, high) in spans.items()}
+def _ranges(ep, names):
+    return {names.name(s): {"min_val": None if r.lower == -INFINITE else r.lower,
+                            "max_val": None if r.upper == INFINITE else r.upper}
+            for s, r in ep.range_constraints.items()}
 
 
 def _conditions(ep):

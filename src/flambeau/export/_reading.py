@@ -18,9 +18,10 @@ from ..ops import OPS
 from . import _expressions
 from ._calls import Unknown, read_target
 from ._metadata import read_metadata
-from ._schema import KEYWORD, dtype_of, format_of, kind, layout_of, read_device
+from ._schema import KEYWORD, as_name, dtype_of, format_of, kind, layout_of, read_device
 
 _SIZE = re.compile(r"([su])(\d+)")
+_NUMBER = re.compile(r"\d{1,9}$")
 _LONE = re.compile(r"Symbol\('(\w+)'[^()]*\)")
 
 
@@ -37,13 +38,21 @@ class Sizes:
         """(the Symbol of a name, whether it stands for the value of a float)."""
         if name not in self.by_name:
             backed = not name.startswith(("u", "zu"))
-            known = name if _SIZE.fullmatch(name) else f"{'s' if backed else 'u'}{self.next}"
-            self.next += known != name
-            symbol = self.by_name[name] = Symbol(known)
+            symbol = self.by_name[name] = Symbol(self.known(name, "s" if backed else "u"))
             low, high = self.ranges.get(name, (2 if backed else -INFINITE, INFINITE))
             example = self.hints.get(name, max(low, 2) if low <= max(low, 2) <= high else low) if backed else None
             self.env.adopt(symbol, (low, high), example)
         return self.by_name[name], name.startswith("z")
+
+    def known(self, name, letter):
+        """What a symbol is called here: a letter and a number, those of its name where they are free."""
+        if _SIZE.fullmatch(name):
+            return name
+        wanted = letter + (_NUMBER.search(name) or ["x"])[0]
+        if _SIZE.fullmatch(wanted) and wanted not in self.ranges and wanted not in self.by_name:
+            return wanted
+        self.next += 1
+        return f"{letter}{self.next - 1}"
 
     def read(self, text):
         """The expression of a text."""
@@ -181,9 +190,7 @@ class GraphReader:
 
     def subgraph(self, content):
         """A graph as an attribute of this one."""
-        name = str(content["name"])
-        if not name.isidentifier():
-            raise ValueError(f"export.load: {shown(name)} is no name of a graph")
+        name = as_name(content["name"])
         while hasattr(self.root, name):
             name += "_"
         setattr(self.root, name, GraphReader(content["graph"], self.sizes, self.missing).read())
@@ -197,7 +204,7 @@ class GraphReader:
         for each in data["inputs"]:
             value = self.value(each["arg"])
             if each.get("kind") == KEYWORD and each["name"]:
-                kwargs[str(each["name"])] = value
+                kwargs[as_name(each["name"])] = value
             else:
                 args.append(value)
         try:

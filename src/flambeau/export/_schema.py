@@ -8,6 +8,8 @@ kinds of arguments. The format is PyTorch's archive of a `.pt2` file.
     extra/                                          files beside the program
 """
 
+import keyword
+
 import flambeau
 
 from .. import _C
@@ -89,6 +91,13 @@ def read_device(data):
         return _C.device(str(data["type"])) if index is None else _C.device(str(data["type"]), index)
     except RuntimeError as error:
         raise ValueError(f"export.load: {error}") from None
+
+
+def as_name(name):
+    """A name that becomes one in Python's code: of an argument, or an attribute."""
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"export.load: {shown(name)} is no name of an argument or attribute")
+    return name
 
 
 def kind(data):

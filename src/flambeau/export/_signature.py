@@ -4,7 +4,7 @@ from collections import OrderedDict, defaultdict
 
 from .._shown import shown
 from ..utils import _pytree
-from ._schema import kind
+from ._schema import as_name, kind
 from ._writing import number
 from .exported_program import ModuleCallEntry, ModuleCallSignature
 from .graph_signature import (
@@ -169,9 +169,10 @@ class SignatureReader:
             s, signature = entry["signature"], None
             if s is not None:
                 names = s.get("forward_arg_names")
-                signature = ModuleCallSignature(
-                    list(map(self.argument, s["inputs"])), list(map(self.argument, s["outputs"])),
-                    read_spec(s["in_spec"]), read_spec(s["out_spec"]), None if names is None else list(map(str, names)))
+                names = None if names is None else list(map(as_name, names))
+                inputs, outputs = (list(map(self.argument, s[row])) for row in ("inputs", "outputs"))
+                signature = ModuleCallSignature(inputs, outputs, read_spec(s["in_spec"]), read_spec(s["out_spec"]),
+                                                names)
             found.append(ModuleCallEntry(str(entry["fqn"]), signature))
         return found
 

@@ -258,7 +258,7 @@ class Export:
                     raise ConstraintViolationError(_bounded(name, low if low > 2 else least, high, low, most))
                 low = self._lowest(symbol, max(least, low if low > 2 else 0))
             found[symbol] = ValueRanges(low, high)
-        return found
+        return found | {s: ValueRanges(*span) for s, span in env.var_to_range.items() if env.is_unbacked_symint(s)}
 
     def _lowest(self, symbol, least):
         """The least size for which all that was taken for granted of sizes of 2 and more holds as well."""
