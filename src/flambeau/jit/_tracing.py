@@ -10,11 +10,9 @@ from .. import _C
 from .._shown import shown
 from .._symbolic.shape_env import Retrace, ShapeEnv
 from ..export import Dim
+from ..export._real import RealExport
 from ..export._trace import Export
-from ..export.graph_signature import InputKind, InputSpec, TensorArgument
-from ..fx.experimental._known import describe
-from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, depends_on_arguments
-from ..fx.proxy import Proxy
+from ..export.graph_signature import InputKind
 from ..nn import Module
 from ..ops import OPS
 from ..utils import _pytree
@@ -24,39 +22,11 @@ from ._state import TracerWarning, TracingCheckError, running
 from ._writing import Classes, Constants, Writer, assembled, attribute_path, quoted
 
 _RUNS = 12  # until a program's conditions on its sizes are known; each finds one more
-class _Values(ProxyTorchDispatchMode):
-    """Records operators, and runs them: a value that Python reads becomes a constant."""
-
-    def before_reading(self, tensor):
-        if self.enable_tracing and depends_on_arguments(self.tracer.known.get(tensor)):
-            warnings.warn("jit.trace: the program reads a value of a tensor (item(), bool() and the like), which "
-                          "becomes a constant of the trace: other inputs may need another", TracerWarning, stacklevel=4)
 
 
-class _Trace(Export):
-    """One run of a module under the trace."""
-
-    def __init__(self, mod, args, kwargs, said, env):
-        super().__init__(mod, args, kwargs, said, env)
-        self.real = env is None
-        if self.real:
-            self.fake = None
-
-    def mode(self):
-        if not self.real:
-            return super().mode()
-        return _Values(self.tracer, "real")
-
-    def _argument(self, name, leaf, said):
-        if not self.real:
-            return super()._argument(name, leaf, said)
-        node = self.tracer.create_node("placeholder", name, (), {}, name=name)
-        node.target = node.name
-        value = leaf.detach().clone()
-        self.tracer.known[value] = Proxy(node, self.tracer)
-        self.user.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))
-        describe(node, value)
-        return value
+def _warn():
+    warnings.warn("jit.trace: the program reads a value of a tensor (item(), bool() and the like), which becomes a "
+                  "constant of the trace: other inputs may need another", TracerWarning, stacklevel=5)
 
 
 def _doubled(x):
@@ -74,7 +44,7 @@ def _recorded(mod, args, kwargs):
     try:
         return _with_any_batch(mod, args, kwargs, leaves, spec)
     except Exception:  # values decide, or the program does not run without: it is run with them
-        trace = _Trace(mod, args, kwargs, [{}] * len(leaves), None)
+        trace = RealExport(mod, args, kwargs, _warn)
         with flambeau.no_grad():
             return trace, trace.recorded()
 
@@ -111,7 +81,7 @@ def _with_sizes(mod, args, kwargs, dims):
     env.restarts = True
     for _ in range(_RUNS):
         try:
-            trace = _Trace(mod, args, kwargs, said, env)
+            trace = Export(mod, args, kwargs, said, env)
             return trace, trace.recorded()
         except Retrace:
             env.restarted()
