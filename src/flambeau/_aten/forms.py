@@ -282,18 +282,18 @@ def _batch_norm_with_update(x, weight, bias, running_mean, running_var, momentum
     return (*found, flambeau.empty(0, dtype=flambeau.uint8, device=x.device))
 
 
-def _inside(x, mask, indices):
-    """Indices in the bounds of x where the mask is false."""
+def _inside(mask, indices):
+    """Indices that are right everywhere: 0 where the mask is false."""
     return [index if index is None else flambeau.where(mask, index, 0) for index in indices]
 
 
 def _masked_index(x, mask, indices, fill):
-    found = _index(x, _inside(x, mask, indices))
+    found = _index(x, _inside(mask, indices))
     return found.masked_fill(~mask.expand(found.shape), fill)
 
 
 def _masked_index_put(x, mask, indices, values):
-    return _index_put(x, _inside(x, mask, indices), values.masked_fill(~mask.expand(values.shape), 0), True)
+    return _index_put(x, _inside(mask, indices), values.masked_fill(~mask.expand(values.shape), 0), True)
 
 
 def _chunk_cat(tensors, dim, num_chunks):

@@ -267,14 +267,14 @@ def _checks(module, signature, calls, ranges, texts):
         if spec.kind is InputKind.USER_INPUT:
             arg = spec.arg
             inputs.append((arg.name, ("value", arg.value) if isinstance(arg, ConstantArgument) else
-                           _sizes(module.shape_env, values[arg.name])))
+                           _sizes(values[arg.name])))
     top = calls[0].signature
     arguments = _guards.Arguments(top.forward_arg_names, top.in_spec)
     guards = [_guards.read(text, arguments, [what for _, what in inputs]) for text in texts]
     return InputChecks(inputs, ranges, guards)
 
 
-def _sizes(env, value):
+def _sizes(value):
     """What the checks know of an argument: its sizes, or the expression of an open int; None for what has neither."""
     if isinstance(value, _C.Tensor):
         found = getattr(value, "symbolic_sizes", None)

@@ -57,7 +57,8 @@ class Calls:
             leaves, in_spec = tree_flatten((tuple(args), dict(kwargs)))
             self.signatures[path] = list(map(self._argument, leaves)), in_spec
 
-    def _leave(self, module, args, kwargs, result):
+    def _leave(self, *call):
+        result = call[-1]
         _, path = self.open.pop()
         self.tracer.module_stack.pop(f"L__self__{path}")
         if path in self.signatures and result is not None:

@@ -174,7 +174,7 @@ class Export:
         args, kwargs = tree_unflatten(values, self.in_spec)
         mode = self.mode()
         with self.fake if self.fake is not None else contextlib.nullcontext(), mode:
-            result = self.called(mode, args, kwargs)
+            result = self.called(args, kwargs)
         results, out_spec = tree_flatten(result)
         nodes = tuple(self.tracer.of_value(x) for x in results)
         self.tracer.size_nodes.assertions(mode.shape_env)
@@ -189,7 +189,7 @@ class Export:
         mode.shape_env = self.env
         return mode
 
-    def called(self, mode, args, kwargs):
+    def called(self, args, kwargs):
         """The module's results."""
         self.calls = Calls(self.tracer, self.mod, self.kept)
         with Whole() if self.whole else contextlib.nullcontext(), self.calls.recorded():
