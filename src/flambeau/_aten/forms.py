@@ -6,6 +6,7 @@ from .. import _C
 from ..nn import functional as F
 from ..ops import OPS
 from ..ops.dims import wrap_dim
+from ..ops.namespaces import READINGS
 from .numbers import FORMATS, NUMBERS, dtype_of, meant
 
 
@@ -266,6 +267,11 @@ def _svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     return OPS["_linalg_svd"](A, full_matrices, compute_uv)
 
 
+def _fill(x, value):
+    """A number in a tensor stays there: a trace would take it for a constant."""
+    return x.copy_(value) if isinstance(value, _C.Tensor) else x.fill_(value)
+
+
 def _unique_pair(x, sorted=True, return_inverse=False):
     return flambeau.unique(x, sorted, True)
 
@@ -323,9 +329,8 @@ def _assert_metadata(x, size=None, stride=None, dtype=None, *, device=None, layo
                                f"{found[name]}")
 
 
-def _assert_values(x, text="the program asserts a value, which is false"):
-    if not bool(x):
-        raise RuntimeError(f"_assert_async: {text}")
+def _assert_values(x, text="what the program asserts of a value"):
+    READINGS["assert"](x.item(), text)  # a trace may not decide by it
 
 
 def _assert_range(x, *, min=None, max=None):
@@ -377,6 +382,7 @@ TENSORS = {
     "_chunk_cat": _chunk_cat,
     # names that this library has for something else
     "_fft_r2c": _fft_r2c, "_fft_c2r": _fft_c2r, "_fft_c2c": _fft_c2c, "elu_backward": _elu_backward,
+    "fill_": _fill, "fill": lambda x, value: _fill(flambeau.empty_like(x), value),
     "_unique": _unique_pair, "_linalg_svd": _svd,
 }
 TENSORS.update({f"upsample_{mode}": _resized(name) for mode, name in (

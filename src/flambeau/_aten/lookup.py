@@ -7,6 +7,7 @@ import flambeau
 from .. import _C
 from ..ops.namespaces import READINGS, Overload, _ReadingPacket, operator_of
 from .forms import TENSORS
+from .overloads import value_of
 
 #: functions of the package that are no records of operators
 _FUNCTIONS = frozenset("""
@@ -74,18 +75,30 @@ class AtenOverload(Overload):
 
 
 #: operators with a form of their own in TorchScript's texts that take aten's arguments as they are
-_AS_THEY_ARE = frozenset("alias index slice mT numpy_T contiguous div linspace".split())
-#: {operator: the form for so many arguments that is the operator itself}
-_BY_COUNT = {"where": 3, "view": 2}
+_AS_THEY_ARE = frozenset("alias slice mT numpy_T contiguous div linspace".split())
+
+
+def _masks(x, indices):
+    """Whether a mask is among indices, which then are of a size that values decide."""
+    return any(t is not None and t.dtype in (flambeau.bool, flambeau.uint8) for t in map(value_of, indices))
+
+
+#: {operator: whether it takes these arguments as they are}
+_SOMETIMES = {"where": lambda *args: len(args) == 3, "view": lambda *args: len(args) == 2,
+              "index": lambda *args: not _masks(*args)}
+
+
+def aten(name, overload, args):
+    """What a call of `aten.name.overload` with these arguments by place calls here: the operator where it takes the
+    same arguments, else an AtenOverload; None where there is neither."""
+    return _found(name, overload, name not in TENSORS or name in _AS_THEY_ARE or (
+        name in _SOMETIMES and args is not None and _SOMETIMES[name](*args)))
 
 
 @cache
-def aten(name, overload, count):
-    """What a call of `aten.name.overload` with so many arguments calls here: the operator where it takes the same
-    arguments, else an AtenOverload; None where there is neither."""
+def _found(name, overload, plain):
     if name == "item":
         return READINGS["item"]
-    plain = name not in TENSORS or name in _AS_THEY_ARE or _BY_COUNT.get(name) == count
     found = TENSORS[name] if not plain else operator_of("aten", name) if name in TENSORS else of_tensors(name)
     found = getattr(found, "_op", found)
     if isinstance(found, _ReadingPacket):

@@ -5,9 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import flambeau
+
 from .. import _C
 from .._symbolic.numbers import SymBool, SymFloat, SymInt
 from ..fx import Node
+from .numbers import is_layout
 
 _FORM = re.compile(r"(\w*)\(([^)]*)\)(\[\])?")
 
@@ -105,7 +108,7 @@ _ONE = {
     "N": lambda x: isinstance(x, (int, float, complex, SymInt, SymFloat, SymBool)),
     "c": lambda x: isinstance(x, (int, float, complex)), "s": lambda x: isinstance(x, str),
     "d": lambda x: isinstance(x, _C.dtype), "v": lambda x: isinstance(x, (_C.device, str)),
-    "l": lambda x: isinstance(x, type(_C.strided)), "m": lambda x: isinstance(x, _C.memory_format),
+    "l": is_layout, "m": lambda x: isinstance(x, flambeau.memory_format) and not is_layout(x),
 }
 
 

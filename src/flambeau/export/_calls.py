@@ -39,23 +39,24 @@ class Unknown(Exception):
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
-def read_target(text, count):
-    """The function that a target in a file names, for a call with so many arguments; Unknown where there is none."""
+def read_target(text, args=None):
+    """The function that a target in a file names, for a call with these arguments by place; Unknown where there is
+    none."""
     parts = str(text).split(".")
     if parts[:2] == ["torch", "ops"] and len(parts) >= 4:
-        return _read_operator(parts[2], ".".join(parts[3:]), count)
+        return _read_operator(parts[2], ".".join(parts[3:]), args)
     found = _FUNCTIONS.get(parts[0], {}).get(parts[1]) if len(parts) == 2 else None
     if found is None:
         raise Unknown(text)
     return found
 
 
-def _read_operator(space, rest, count):
+def _read_operator(space, rest, args):
     name, _, overload = rest.partition(".")
     overload = overload or "default"
     found = None
     if space == "aten":
-        found = aten(name, overload, count)
+        found = aten(name, overload, args)
     elif space == "higher_order":
         found = HIGHER_ORDER.get(name)
     elif space == OWN:  # parts of operators' names are apart by dots, in-place forms end in _
@@ -115,6 +116,9 @@ def write_call(node):
 def _with_overload(name, args, kwargs, overload=None):
     found = fitting(name, args, kwargs)
     if found is None:
+        if overload is not None:
+            raise NotImplementedError(f"export.save: no overload of aten.{name} takes the arguments that {name}.{overload} "
+                                      "has in the graph")
         return None
     form, bound = found
     return Written(f"torch.ops.aten.{name}.{overload or form.name}", [(a._replace(by_name=by_name), value)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from .. import _C
 from .._aten.lookup import AtenOverload
 from .._aten.spelling import stays_whole
-from .._subclasses.fake_tensor import FakeTensorMode
+from .._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from .._subclasses.symbolic_tensor import SymbolicTensor
 from .._symbolic.numbers import SymInt
 from .._symbolic.shape_env import Retrace, ShapeEnv, ShapeGuard
@@ -130,9 +130,8 @@ class _Retrace(Interpreter):
             return value
         sizes = getattr(known, "symbolic_sizes", None)
         if sizes is None:
-            value = self.fake.from_tensor(OPS["empty_strided"](
-                tuple(known.shape), known.stride(), dtype=known.dtype, device="meta").requires_grad_(
-                    known.requires_grad), static_shapes=True)
+            meta = OPS["empty_strided"](tuple(known.shape), known.stride(), dtype=known.dtype, device="meta")
+            value = FakeTensor(meta, known.device, self.fake).requires_grad_(known.requires_grad)
         else:
             value = SymbolicTensor(known.meta.detach(), known.device, self.fake, sizes, known.symbolic_strides,
                                    known.symbolic_offset)

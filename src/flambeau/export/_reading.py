@@ -7,7 +7,7 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
-from .._subclasses.fake_tensor import FakeTensorMode
+from .._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from .._subclasses.symbolic_tensor import SymbolicTensor
 from .._symbolic.expressions import Poly, Symbol, constant
 from .._symbolic.numbers import SymBool, SymFloat, SymNode
@@ -164,7 +164,8 @@ class GraphReader:
         made = OPS["empty_strided"](*([env.at(e, trial) for e in row] for row in (sizes, strides)), dtype=dtype,
                                     device="meta")
         if all(e.is_number for e in (*sizes, *strides, offset)):
-            return self.fake.from_tensor(made.requires_grad_() if meta["requires_grad"] else made, static_shapes=True)
+            found = FakeTensor(made, device, self.fake)
+            return found.requires_grad_() if meta["requires_grad"] else found
         return SymbolicTensor(made, device, self.fake, tuple(sizes), tuple(strides), offset)
 
     # ---- arguments ----
@@ -207,8 +208,10 @@ class GraphReader:
                 kwargs[as_name(each["name"])] = value
             else:
                 args.append(value)
+        if data["target"] != _ABOUT_FORM:
+            kwargs = {key: value for key, value in kwargs.items() if (key, value) not in _USUAL}
         try:
-            target = read_target(data["target"], len(args) + len(kwargs))
+            target = read_target(data["target"], tuple(args))
         except Unknown as unknown:
             self.missing[str(unknown)] = None
             target = _absent
@@ -259,6 +262,9 @@ class GraphReader:
         node.meta["val"] = self.val(name)
 
 
+#: arguments that say what is so anyway, and the step that asks about it
+_USUAL = (("layout", flambeau.strided), ("pin_memory", False))
+_ABOUT_FORM = "torch.ops.aten._assert_tensor_metadata.default"
 _NAMED = ("as_tensor", "as_sym_int", "as_sym_float", "as_sym_bool")
 
 
@@ -300,7 +306,7 @@ def _optional(self, content):
 
 def _operator(self, content):
     try:
-        return read_target(content, -1)
+        return read_target(content)
     except Unknown as unknown:
         self.missing[str(unknown)] = None
         return _absent

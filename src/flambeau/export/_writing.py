@@ -2,7 +2,10 @@
 
 import operator
 
+import flambeau
+
 from .. import _C, control_flow
+from .._aten.numbers import is_layout
 from .._aten.overloads import value_of
 from .._shown import class_name, shown
 from .._symbolic.expressions import constant
@@ -19,6 +22,8 @@ from ._schema import KEYWORD, POSITIONAL, device_data, format_number, layout_num
 
 _SYMBOLIC = {SymInt: ("as_sym_int", "sym_int_values"), SymFloat: ("as_sym_float", "sym_float_values"),
              SymBool: ("as_sym_bool", "sym_bool_values")}
+_FACTS = ((_C.dtype, "as_scalar_type", number_of), (flambeau.memory_format, "as_memory_format", format_number),
+          (_C.device, "as_device", device_data))
 _CONTROL = (control_flow.cond, control_flow.while_loop, control_flow.scan, control_flow.map)
 
 
@@ -150,9 +155,9 @@ class GraphWriter:
             return {"as_float": number(x)}
         if isinstance(x, complex):
             return {"as_complex": {"real": number(x.real), "imag": number(x.imag)}}
-        for kind, word, of in ((_C.dtype, "as_scalar_type", number_of), (type(_C.strided), "as_layout", layout_number),
-                               (_C.memory_format, "as_memory_format", format_number), (_C.device, "as_device",
-                                                                                     device_data)):
+        if is_layout(x):
+            return {"as_layout": layout_number(x)}
+        for kind, word, of in _FACTS:
             if isinstance(x, kind):
                 return {word: of(x)}
         return refuse_value(x)
