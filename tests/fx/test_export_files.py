@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import random
-import struct
 import zipfile
 from collections import namedtuple
 
@@ -12,7 +11,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.export import Dim, export, load, save
+from flambeau.export import Dim, _files, _payload, export, load, save
 from flambeau.utils import _pytree
 
 from ..parity.exported_programs import programs
@@ -38,20 +37,20 @@ def test_programs_are_read_as_they_were(name):
 
 
 def test_tensors_lie_as_bytes_at_multiples_of_64():
-    """Whoever maps the file finds them; tensors of one memory are one entry."""
-    net = nn.Sequential(nn.Linear(3, 2), nn.Linear(3, 2))
-    net[1].weight = nn.Parameter(net[0].weight.detach())
-    content = written(export(nn.Sequential(net[0], nn.Linear(2, 3), net[1]), (flambeau.ones(1, 3),)))
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        infos = {info.filename: info for info in archive.infolist()}
-        config = json.loads(archive.read("archive/data/weights/model_weights_config.json"))["config"]
-    assert all(info.compress_type == zipfile.ZIP_STORED for info in infos.values())
-    for name, tensor in (("0.weight", net[0].weight), ("2.bias", net[1].bias)):
-        info = infos[f"archive/data/weights/{config[name]['path_name']}"]
-        names, extra = struct.unpack("<2H", content[info.header_offset + 26:info.header_offset + 30])
-        start = info.header_offset + 30 + names + extra
-        assert start % 64 == 0 and content[start:start + info.file_size] == tensor.detach().numpy().tobytes()
-    assert config["0.weight"]["path_name"] == config["2.weight"]["path_name"]
+    """Where they lie is known when they are written; tensors of one memory are one entry."""
+    first, last = nn.Linear(3, 2), nn.Linear(3, 2)
+    last.weight = nn.Parameter(first.weight.detach())
+    state = nn.Sequential(first, nn.Linear(2, 3), last).state_dict()
+    file = io.BytesIO(b"before")
+    file.seek(6)
+    places = _payload.write(_files._Archive(file, "top"), "weights", "model", state)
+    content = file.getvalue()[6:]
+    for name, tensor in state.items():
+        start = places[name].start
+        assert start % 64 == 0 and content[start:start + 4 * tensor.numel()] == tensor.numpy().tobytes()
+    assert places["0.weight"].entry == places["2.weight"].entry != places["0.bias"].entry
+    with zipfile.ZipFile(io.BytesIO(written(export(first, (flambeau.ones(1, 3),))))) as archive:
+        assert all(info.compress_type == zipfile.ZIP_STORED for info in archive.infolist())
 
 
 def test_all_kinds_of_tensors():

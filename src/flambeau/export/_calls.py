@@ -117,8 +117,8 @@ def _with_overload(name, args, kwargs, overload=None):
     found = fitting(name, args, kwargs)
     if found is None:
         if overload is not None:
-            raise NotImplementedError(f"export.save: no overload of aten.{name} takes the arguments that {name}.{overload} "
-                                      "has in the graph")
+            raise NotImplementedError(f"export.save: no overload of aten.{name} takes the arguments that "
+                                      f"{name}.{overload} has in the graph")
         return None
     form, bound = found
     return Written(f"torch.ops.aten.{name}.{overload or form.name}", [(a._replace(by_name=by_name), value)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import flambeau
 
+from .._graph.exporting import exporting
 from .._shown import class_name
 from .._symbolic.shape_env import ConstraintViolationError
 from ..fx.proxy import _stack
@@ -128,7 +129,7 @@ def _with_values(mod, args, kwargs, kept, report):
     trace = RealExport(mod, args, dict(kwargs or {}), on_reading)
     trace.kept = tuple(kept)
     try:
-        with flambeau.no_grad():
+        with flambeau.no_grad(), exporting():
             return trace.program()
     finally:
         with flambeau.no_grad():

@@ -6,6 +6,7 @@ import inspect
 import flambeau
 
 from .. import _C
+from .._graph.exporting import exporting
 from .._shown import shown
 from .._subclasses.fake_tensor import FakeTensorMode
 from .._symbolic.expressions import Poly, constant, told
@@ -144,7 +145,8 @@ def _exported(mod, args, kwargs, said, options):
         try:
             trace = Export(mod, args, kwargs, said, env)
             vars(trace).update(options)
-            return trace.program()
+            with exporting():
+                return trace.program()
         except Retrace:
             env.restarted()
     raise NotImplementedError("export: the sizes of this program need more conditions than can be found; name fewer")
