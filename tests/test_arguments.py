@@ -79,10 +79,12 @@ REASONS = {
         compiler/__init__: compile name recompile_limit isolate_recompiles shapes_spec,
         __init__ skip_guard_eval_unsafe""",
     "of a program's text, which has more arguments than there is to decide here": """
-        jit/_compile: _call_uninitialized node; jit/_forms: _convolution switches, _thnn_conv2d kernel_size,
+        jit/_compile: _call_uninitialized node; _aten/forms: _convolution switches, _thnn_conv2d kernel_size,
+        _svd driver, _unique_pair return_inverse,
         _unique return_inverse return_counts, _unique_dim return_inverse return_counts,
         _unique_consecutive return_inverse return_counts, _rrelu noise generator, same args kwargs;
-        jit/_tracing: _recurrent params has_biases layers dropout train batch_first;
+        export/_whole: _recurrent params has_biases layers dropout train batch_first;
+        export/_higher_order: _invoked identifier, _checkpointed options, _with_hints hints;
         ops/aten_forms: max_unpool3d stride padding""",
     "refused whatever they are": """
         jit/_modules: __init__ args kwargs""",
@@ -114,7 +116,8 @@ REASONS = {
     "of downloads, which are refused": """
         vision/datasets/clips: __init__ num_download_workers""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
-        export/_trace: called mode; jit/_archive: tensor place;
+        export/_real: _argument said; jit/_archive: tensor place;
+        export/unflatten: adapt target_spec input_spec input_args metadata obj;
         as_torch/_vision: get_code fullname; distributed/_workers: handle frame;
         distributed/algorithms/join: post_hook is_last_joiner, join_hook kwargs;
         distributed/algorithms/_checkpoint/checkpoint_wrapper: _without_prefix module, _with_prefix module;

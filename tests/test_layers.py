@@ -40,6 +40,7 @@ LAYERS = [
     {"distributed.algorithms._checkpoint", "distributed.optim", "serialization", "safetensors", "distributions",
      "quasirandom", "array_api"},
     {"distributed.checkpoint", "distributed.ray", "fx", "utils.module_tracker"},
+    {"_aten"},
     {"export"},
     {"jit"},
     {"distributed.pipelining", "distributed.tensor.debug", "utils.flop_counter"},

@@ -85,11 +85,10 @@ def plain(x):
                                                                                  type(None)))
 
 
-def modules(folder):
-    """NAME.pt is a scripted module, NAME.ref its inputs and results; made.pt: [(class, how it is made, its inputs)]."""
+def module_cases():
+    """(info, case, training) of up to SAMPLES cases of each module that PyTorch tests."""
     from torch.testing._internal.common_modules import module_db
     torch.manual_seed(0)
-    made = []
     for info in module_db:
         for training in (False, True):
             try:
@@ -97,11 +96,18 @@ def modules(folder):
                                                 training=training)
             except Exception:  # inputs that need a GPU
                 continue
-            for k, case in enumerate(found[:SAMPLES]):
-                if case.forward_input is not None:
-                    script(info, case, training, folder / f"{info.name}_{'train' if training else 'eval'}{k}.pt")
-                    if not training:
-                        made.append((info.module_cls.__name__, *parts(case)))
+            yield from ((info, case, training) for case in found[:SAMPLES] if case.forward_input is not None)
+
+
+def modules(folder):
+    """NAME.pt is a scripted module, NAME.ref its inputs and results; made.pt: [(class, how it is made, its inputs)]."""
+    made, numbers = [], collections.Counter()
+    for info, case, training in module_cases():
+        name = f"{info.name}_{'train' if training else 'eval'}"
+        script(info, case, training, folder / f"{name}{numbers[name]}.pt")
+        numbers[name] += 1
+        if not training:
+            made.append((info.module_cls.__name__, *parts(case)))
     torch.save([case for case in made if plain(case[1:])], folder / "made")
 
 

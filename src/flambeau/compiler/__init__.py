@@ -5,6 +5,7 @@ import functools
 from .. import _C
 from .._absent import refusals
 from .._graph import BACKENDS, STANCE, Capture, captured, check, promises
+from .._graph.exporting import is_exporting as is_exporting
 from .._shown import shown
 from ..nn import Module
 from ._backends import planner_of
@@ -143,21 +144,16 @@ def set_default_backend(backend):
 
 
 def is_compiling():
-    """Whether operators are being written down: inside a function that was compiled.
+    """Whether operators are being written down: inside a function that was compiled, or a program that is exported.
 
     >>> import flambeau
     >>> flambeau.compile(lambda: flambeau.compiler.is_compiling())(), flambeau.compiler.is_compiling()
     (True, False)
     """
-    return _C.graph_capturing()
+    return _C.graph_capturing() or is_exporting()
 
 
 is_dynamo_compiling = is_compiling
-
-
-def is_exporting():
-    """Whether a program is exported: never, so far."""
-    return False
 
 
 def disable(fn=None, recursive=True, *, reason=None):

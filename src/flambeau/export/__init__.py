@@ -1,11 +1,14 @@
 """Programs for others: `export` makes one from a module, `save` writes it as data, `load` reads it."""
 
-from .._absent import refusals
+from .._absent import refusal, refusals
 from ..utils._pytree import register_dataclass as _register_dataclass
 from ._checks import ValueRanges as ValueRanges
+from ._draft import draft_export as draft_export
 from ._files import load as load
 from ._files import save as save
 from ._trace import export as export
+from .decomp_utils import CustomDecompTable as CustomDecompTable
+from .decomp_utils import default_decompositions as default_decompositions
 from .dynamic_shapes import AdditionalInputs as AdditionalInputs
 from .dynamic_shapes import Dim as Dim
 from .dynamic_shapes import DimHint as DimHint
@@ -15,14 +18,14 @@ from .exported_program import ExportedProgram as ExportedProgram
 from .exported_program import ModuleCallEntry as ModuleCallEntry
 from .exported_program import ModuleCallSignature as ModuleCallSignature
 from .graph_signature import ExportGraphSignature as ExportGraphSignature
+from .unflatten import FlatArgsAdapter as FlatArgsAdapter
+from .unflatten import UnflattenedModule as UnflattenedModule
+from .unflatten import unflatten as unflatten
 
-globals().update(refusals("export", "exported programs are flat graphs of primitives that forward runs", """
-    draft_export(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature, strict,
-    prefer_deferred_runtime_asserts_over_guards) unflatten(module, flat_args_adapter)
-    default_decompositions Constraint CustomDecompTable
+globals().update(refusals("export", "programs are exported without their gradients; export the step of training that "
+                          "takes them, by make_fx", """
     ExportBackwardSignature(gradients_to_parameters, gradients_to_user_inputs, loss_output)
-    FlatArgsAdapter UnflattenedModule(export_module, flat_args_adapter)
-"""))
+"""), Constraint=refusal("export.Constraint", "sizes that may differ are said by Dim and dynamic_shapes"))
 
 
 def register_dataclass(cls, *, serialized_type_name=None):

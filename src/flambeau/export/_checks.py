@@ -26,7 +26,8 @@ class ValueRanges:
         return self.lower <= number <= self.upper
 
     def __repr__(self):
-        return f"VR[{self.lower}, {'int_oo' if self.upper == INFINITE else self.upper}]"
+        lower = "-int_oo" if self.lower == -INFINITE else self.lower
+        return f"VR[{lower}, {'int_oo' if self.upper == INFINITE else self.upper}]"
 
 
 class InputChecks(flambeau.nn.Module):
@@ -46,7 +47,7 @@ class InputChecks(flambeau.nn.Module):
         numbers, later = {}, []
         for (name, what), value in zip(self.inputs, values, strict=True):
             for where, expr, number in self._sizes(name, what, value):
-                symbol = _lone(expr)
+                symbol = lone(expr)
                 if symbol is None or numbers.setdefault(symbol, number) != number:
                     later.append((where, expr, number))
         self._solve(numbers, later)
@@ -65,6 +66,8 @@ class InputChecks(flambeau.nn.Module):
 
     def _sizes(self, name, what, value):
         """(where, expression, number) of each size."""
+        if what is None:
+            return []
         if isinstance(what, Poly):
             return [(name, what, int(value))]
         if what and what[0] == "value":
@@ -90,9 +93,9 @@ class InputChecks(flambeau.nn.Module):
                     raise AssertionError(f"{where} must be {told(expr)} of an integer, got {number}")
 
 
-def _lone(expr):
+def lone(expr):
     """The Symbol that an expression is, or None."""
-    if len(expr.terms) == 1:
+    if isinstance(expr, Poly) and len(expr.terms) == 1:
         (monomial, factor), = expr.terms.items()
         if factor == 1 and len(monomial) == 1 and monomial[0][1] == 1 and isinstance(monomial[0][0], Symbol):
             return monomial[0][0]

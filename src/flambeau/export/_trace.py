@@ -6,6 +6,7 @@ import inspect
 import flambeau
 
 from .. import _C
+from .._graph.exporting import exporting
 from .._shown import shown
 from .._subclasses.fake_tensor import FakeTensorMode
 from .._symbolic.expressions import Poly, constant, told
@@ -14,12 +15,15 @@ from .._symbolic.shape_env import ConstraintViolationError, Retrace, ShapeEnv
 from .._symbolic.statements import INFINITE, certain
 from ..fx import GraphModule
 from ..fx.experimental._known import describe
-from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from ..fx.proxy import Proxy
 from ..utils._pytree import SequenceKey, tree_flatten, tree_flatten_with_path, tree_unflatten
 from ._checks import InputChecks, ValueRanges
+from ._modules import OPEN, Calls
+from ._tracer import InsideAStep, Tracer, stays
+from ._whole import Whole
 from .dynamic_shapes import DimHint, Symbols, bound, specs
-from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from .exported_program import ExportedProgram, ModuleCallSignature
 from .graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -32,58 +36,6 @@ from .graph_signature import (
 )
 
 _RUNS = 64
-
-
-class _Tracer(PythonKeyTracer):
-    """Weights are the first placeholders; tensors that come up on the way become more of them."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.inputs, self.constants, self.last = [], {}, None
-        self.attributes = {id(value): f"{name}.{key}".lstrip(".") for name, owner in module.named_modules()
-                           for key, value in vars(owner).items() if isinstance(value, _C.Tensor)}
-        state = module.state_dict(keep_vars=True)
-        for name, value in module.named_parameters(remove_duplicate=False):
-            self._weight("p", InputKind.PARAMETER, name, value)
-        for name, value in module.named_buffers(remove_duplicate=False):
-            self._weight("b", InputKind.BUFFER, name, value, persistent=name in state)
-            if name not in state:
-                self.constants[name] = value
-
-    def _weight(self, prefix, kind, name, value, persistent=None):
-        name_of_node = f"{prefix}_{name.replace('.', '_')}"
-        first = next(iter(self.graph.nodes), None)
-        place = self.graph.inserting_after(self.last) if self.last is not None else \
-            self.graph.inserting_before(first) if first is not None else contextlib.nullcontext()
-        with place:
-            node = self.graph.create_node("placeholder", name_of_node, (), {}, name=name_of_node)
-        node.target, self.last = node.name, node
-        self.inputs.append(InputSpec(kind, TensorArgument(node.name), name, persistent))
-        describe(node, value)
-        if self.known.get(value) is None:
-            self.known[value] = Proxy(node, self)
-        return node
-
-    def _constant_of(self, tensor):
-        zeros = self.size_nodes.zeros_of(tensor)
-        if zeros is not None:
-            return zeros
-        name = self.attributes.get(id(tensor))
-        if name is None:
-            name = f"lifted_tensor_{sum(n.startswith('lifted_tensor_') for n in self.constants)}"
-        self.constants[name] = tensor.detach() if type(tensor) is _C.Tensor else tensor
-        return self._weight("c", InputKind.CONSTANT_TENSOR, name, tensor)
-
-    def branch(self):
-        """Branches take tensors from outside as arguments."""
-        return PythonKeyTracer()
-
-    def create_arg(self, a):
-        """Parameters are placeholders."""
-        if isinstance(a, flambeau.nn.Parameter):
-            found = self.known.get(a)
-            return found.node if found is not None else self._constant_of(a)
-        return super().create_arg(a)
 
 
 def _label(key):
@@ -152,7 +104,10 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     dynamic_shapes  for each argument, by name or in their order: None, or {dim: Dim("name"), Dim.AUTO, Dim.DYNAMIC};
                     tuples, lists and dicts of tensors have tuples, lists and dicts of these
     strict          accepted; a module is always traced by running it
-    others          not available: leave them out
+    preserve_module_call_signature
+                    names of modules that `unflatten` gives their arguments and results as they were
+    prefer_deferred_runtime_asserts_over_guards
+                    a named size that the program bounds is no error: the program says so when it is called
 
     ConstraintViolationError where a size that was named has to be fixed or bounded; it says how to name it. Values
     cannot be read (`item`, `if x.sum() > 0`); `flambeau.cond` keeps both branches.
@@ -170,25 +125,42 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
         raise ValueError(f"export: expected a Module, got {type(mod).__name__}; make the function a Module's forward")
     if not isinstance(args, tuple):
         raise TypeError(f"export: args must be a tuple of example arguments, got {type(args).__name__}")
-    if preserve_module_call_signature or prefer_deferred_runtime_asserts_over_guards:
-        raise NotImplementedError("export: preserve_module_call_signature and "
-                                  "prefer_deferred_runtime_asserts_over_guards are not available; leave them out")
     if not isinstance(strict, bool):
         raise TypeError(f"export: strict must be a bool, got {shown(strict)}")
     kwargs = dict(kwargs or {})
     said = _said(mod, args, kwargs, dynamic_shapes)
+    kept = tuple(preserve_module_call_signature)
+    options = {"kept": kept, "defers": bool(prefer_deferred_runtime_asserts_over_guards)}
+    try:
+        return _exported(mod, args, kwargs, said, options)
+    except InsideAStep:  # it is taken apart
+        return _exported(mod, args, kwargs, said, options | {"whole": False})
+
+
+def _exported(mod, args, kwargs, said, options):
+    """The program of as many runs as it takes until its conditions on sizes are known."""
     env = ShapeEnv(duck_shape=False)
     env.restarts = True
     for _ in range(_RUNS):
         try:
-            return Export(mod, args, kwargs, said, env).program()
+            trace = Export(mod, args, kwargs, said, env)
+            vars(trace).update(options)
+            with exporting():
+                return trace.program()
         except Retrace:
             env.restarted()
     raise NotImplementedError("export: the sizes of this program need more conditions than can be found; name fewer")
 
 
 class Export:
-    """One run of the module."""
+    """One run of the module.
+
+    whole       calls that PyTorch has an operator for are one step each (_whole.py)
+    kept        names of modules whose calls keep their form (_modules.py)
+    defers      named sizes may be bounded by the program
+    """
+
+    whole, kept, defers = True, (), False
 
     def __init__(self, mod, args, kwargs, said, env):
         self.mod, self.args, self.kwargs, self.env = mod, args, kwargs, env
@@ -196,7 +168,7 @@ class Export:
         self.names, self.leaf_names = _names(mod, args, kwargs)
         self.said, self.symbols = said, Symbols(env)
         self.fake = FakeTensorMode(shape_env=env)
-        self.tracer, self.user = _Tracer(mod), []
+        self.tracer, self.user = Tracer(mod), []
 
     def recorded(self):
         """(arguments as the module got them, its results, their nodes, their spec); the tracer's graph is complete."""
@@ -204,12 +176,13 @@ class Export:
         args, kwargs = tree_unflatten(values, self.in_spec)
         mode = self.mode()
         with self.fake if self.fake is not None else contextlib.nullcontext(), mode:
-            result = self.called(mode, args, kwargs)
+            result = self.called(args, kwargs)
         results, out_spec = tree_flatten(result)
         nodes = tuple(self.tracer.of_value(x) for x in results)
         self.tracer.size_nodes.assertions(mode.shape_env)
         self.tracer.create_node("output", "output", (nodes,), {})
-        self.tracer.graph.eliminate_dead_code(_stays)
+        kept = self.calls.nodes
+        self.tracer.graph.eliminate_dead_code(lambda node: node in kept or stays(node))
         return values, results, nodes, out_spec
 
     def mode(self):
@@ -218,9 +191,11 @@ class Export:
         mode.shape_env = self.env
         return mode
 
-    def called(self, mode, args, kwargs):
+    def called(self, args, kwargs):
         """The module's results."""
-        return self.mod(*args, **kwargs)
+        self.calls = Calls(self.tracer, self.mod, self.kept)
+        with Whole() if self.whole else contextlib.nullcontext(), self.calls.recorded():
+            return self.mod(*args, **kwargs)
 
     def program(self):
         """The ExportedProgram."""
@@ -229,12 +204,12 @@ class Export:
         user = [spec.arg for spec in self.user]
         outputs = [_output(x, node) for x, node in zip(results, nodes, strict=True)]
         signature = ExportGraphSignature([*self.tracer.inputs, *self.user], outputs)
-        entry = ModuleCallEntry("", ModuleCallSignature(user, [o.arg for o in outputs], self.in_spec,
-                                                        out_spec, self.names))
+        calls = self.calls.entries(ModuleCallSignature(user, [o.arg for o in outputs], self.in_spec, out_spec,
+                                                       self.names))
         graph_module = GraphModule(self.tracer.root, self.tracer.graph, "GraphModule")
         graph_module.shape_env = self.env
         return ExportedProgram(graph_module, graph_module.graph, signature, dict(self.mod.state_dict(keep_vars=True)),
-                               checks.ranges, [entry], (self.args, self.kwargs), self.tracer.constants, checks=checks)
+                               checks.ranges, calls, (self.args, self.kwargs), self.tracer.constants, checks=checks)
 
     def _argument(self, name, leaf, said):
         """A placeholder for one leaf, and the value that the module gets."""
@@ -281,11 +256,11 @@ class Export:
             low, high = env.var_to_range[symbol]
             if symbol in self.symbols.must:
                 least, most = env.declared[symbol]
-                if low > max(least, 2) or high < most:
+                if (low > max(least, 2) or high < most) and not self.defers:
                     raise ConstraintViolationError(_bounded(name, low if low > 2 else least, high, low, most))
-                low = self._lowest(symbol, least)
+                low = self._lowest(symbol, max(least, low if low > 2 else 0))
             found[symbol] = ValueRanges(low, high)
-        return found
+        return found | {s: ValueRanges(*span) for s, span in env.var_to_range.items() if env.is_unbacked_symint(s)}
 
     def _lowest(self, symbol, least):
         """The least size for which all that was taken for granted of sizes of 2 and more holds as well."""
@@ -319,15 +294,12 @@ class _Chosen:
         return lambda dim, size: self.sizes.get(dim)
 
 
-def _stays(node):
-    return node.op == "placeholder" or (node.is_impure(impure_random=True) and node.op != "get_attr")
-
-
 def _output(value, node):
     if isinstance(value, _C.Tensor):
         return OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None)
-    if isinstance(value, SymInt) and not isinstance(node, int):
-        return OutputSpec(OutputKind.USER_OUTPUT, SymIntArgument(node.name), None)
+    for kind, argument in OPEN:
+        if isinstance(value, kind) and not isinstance(node, (bool, int, float)):
+            return OutputSpec(OutputKind.USER_OUTPUT, argument(node.name), None)
     if value is None or isinstance(node, (int, float, bool, str)):
         return OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", node), None)
     raise TypeError(f"export: a result is a {type(value).__name__}; results are tensors, numbers, strings, None, and "

@@ -6,9 +6,15 @@ from typing import NamedTuple
 import flambeau
 
 from ..fx import Graph, GraphModule
-from ..fx._pytree_codegen import _PyTreeCodeGen, _PyTreeInfo
+from ..fx._pytree_codegen import _PyTreeInfo
+from ..ops.kinds import find
+from ._call_codegen import CallCodeGen
 from ._checks import InputChecks
-from .graph_signature import InputKind
+from ._decompositions import decomposed, is_primitive
+from .graph_signature import InputKind, OutputKind
+
+#: results that are written to what the program was given
+_REPLACING = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
 class CallSpec(NamedTuple):
@@ -60,6 +66,7 @@ class ExportedProgram:
         self._graph_signature, self._state_dict = graph_signature, state_dict
         self._range_constraints, self._module_call_graph = range_constraints, module_call_graph
         self._example_inputs, self._constants = example_inputs, constants or {}
+        self._dialect = "TRAINING"
         self._checks = checks if checks is not None else InputChecks([], {}, [])
 
     @property
@@ -115,8 +122,8 @@ class ExportedProgram:
 
     @property
     def dialect(self):
-        """The name of the set of operators: "ATEN"."""
-        return "ATEN"
+        """The name of the set of operators: "TRAINING" as exported, "ATEN" after decompositions."""
+        return self._dialect
 
     def parameters(self):
         """Its parameters."""
@@ -152,11 +159,30 @@ class ExportedProgram:
         return _Unlifted(self, check_guards).made()
 
     def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
-        """The program itself: its operators are primitives already. Tables of one's own are not available."""
-        if decomp_table or decompose_custom_triton_ops:
-            raise NotImplementedError("run_decompositions: tables are not available for exported programs; give "
-                                      "decomposition_table to make_fx")
-        return self
+        """The program with operators that are made of others taken apart, until primitives are left.
+
+        decomp_table    {operator: function}: takes apart these alone; `default_decompositions()` has them all
+
+        Writes to buffers stay writes in place; what ran without gradients becomes plain steps.
+
+        >>> import flambeau
+        >>> net = flambeau.nn.BatchNorm1d(3).eval()
+        >>> program = flambeau.export.export(net, (flambeau.ones(2, 3),))
+        >>> [n.name for n in program.graph.find_nodes(op="call_function", target=flambeau.nn.functional.batch_norm)]
+        ['batch_norm']
+        >>> [n.name for n in program.run_decompositions().graph.nodes if n.op == "call_function"]
+        ['native_batch_norm', 'getitem']
+        """
+        if decompose_custom_triton_ops:
+            raise NotImplementedError("run_decompositions: there are no operators of Triton to decompose; leave "
+                                      "decompose_custom_triton_ops out")
+        if decomp_table is None and is_primitive(self):
+            return self
+        module, signature, calls, constants, checks = decomposed(self, decomp_table)
+        made = ExportedProgram(module, module.graph, signature, self._state_dict, self._range_constraints, calls,
+                               self._example_inputs, constants, checks=checks)
+        made._dialect = "ATEN"
+        return made
 
     def validate(self):
         """Raises where the graph is not whole."""
@@ -183,7 +209,9 @@ class _Unlifted:
         specs, places, users = program.graph_signature.input_specs, {}, []
         placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
         for node, spec in zip(placeholders, specs, strict=True):
-            if spec.kind is not InputKind.USER_INPUT:
+            if spec.kind is InputKind.TOKEN:
+                places[node] = None
+            elif spec.kind is not InputKind.USER_INPUT:
                 self._keep(spec)
                 places[node] = self.graph.get_attr(spec.target)
                 places[node].meta.update(node.meta)
@@ -194,13 +222,28 @@ class _Unlifted:
         if self.check_guards:
             self.root.add_module("_guards_fn", program._checks)
             self.graph.call_module("_guards_fn", tuple(users))
-        self.graph.output(self.graph.graph_copy(program.graph, places))
+        results = self.graph.graph_copy(program.graph, places)
+        self.graph.output(self._written(results, {str(node): place for node, place in places.items()}))
         signature = program.module_call_graph[0].signature
         info = _PyTreeInfo(signature.forward_arg_names, signature.in_spec, signature.out_spec)
-        self.graph.set_codegen(_CallCodeGen(info))
+        self.graph.set_codegen(CallCodeGen(info))
         made = GraphModule(self.root, self.graph, "GraphModule")
         made.training = False
         return made
+
+    def _written(self, results, places):
+        """The results for the user; those that replace buffers and arguments are written there."""
+        signature = self.program.graph_signature
+        inputs = {s.target: s.arg.name for s in signature.input_specs if s.target is not None}
+        kept = []
+        for value, spec in zip(results, signature.output_specs, strict=True):
+            if spec.kind in _REPLACING:
+                place = places[inputs.get(spec.target, spec.target)]
+                if place is not value:
+                    self.graph.call_function(find("copy_"), (place, value))
+            elif spec.kind is not OutputKind.TOKEN:
+                kept.append(value)
+        return tuple(kept)
 
     def _keep(self, spec):
         """Makes a tensor an attribute of the root, under its path."""
@@ -215,28 +258,3 @@ class _Unlifted:
             owner.register_parameter(name, value)
         else:
             owner.register_buffer(name, value, persistent=spec.kind is InputKind.BUFFER and bool(spec.persistent))
-
-
-class _CallCodeGen(_PyTreeCodeGen):
-    """The arguments of a call, positional ones and those with names, as leaves: in_spec is of (args, kwargs)."""
-
-    def _arguments(self):
-        args, kwargs = self.pytree_info.in_spec.children_specs
-        return self.pytree_info.orig_args, args.num_children, list(kwargs.context or [])
-
-    def process_inputs(self, *inputs):
-        """The leaves of positional arguments, and of those with names behind them in their order."""
-        _, count, keys = self._arguments()
-        args, rest = inputs[:count], inputs[count:]
-        return super().process_inputs(args, dict(zip(keys, rest, strict=True)))
-
-    def gen_fn_def(self, free_vars, maybe_return_annotation, *, expanded_def=False):
-        """The `def` line with the caller's arguments, and the line that takes them apart."""
-        names, count, keys = self._arguments()
-        head = super(_PyTreeCodeGen, self).gen_fn_def(list(names), maybe_return_annotation, expanded_def=expanded_def)
-        if not free_vars:
-            return head
-        leaves = [v.partition(":")[0].partition("=")[0].strip() for v in free_vars]
-        named = ", ".join(f"{key!r}: {name}" for key, name in zip(keys, names[count:], strict=True))
-        return f"{head}\n    {', '.join(leaves)}, = fx_pytree.tree_flatten_spec(([{', '.join(names[:count])}], " \
-               f"{{{named}}}), self._in_spec)"

@@ -23,6 +23,27 @@ class SymIntArgument:
 
 
 @dataclass
+class SymFloatArgument:
+    """A float that is open, by the name of its Node."""
+
+    name: str
+
+
+@dataclass
+class SymBoolArgument:
+    """A truth that is open, by the name of its Node."""
+
+    name: str
+
+
+@dataclass
+class TokenArgument:
+    """The order of steps that do something besides their results, by the name of its Node."""
+
+    name: str
+
+
+@dataclass
 class ConstantArgument:
     """A value that is part of the program."""
 
@@ -54,7 +75,8 @@ class OutputSpec:
     target: str | None
 
     def __str__(self):
-        return f"{self.arg.name}: {self.kind.name}"
+        target = "" if self.target is None else f" target='{self.target}'"
+        return f"{self.arg.name}: {self.kind.name}{target}"
 
 
 @dataclass
@@ -125,10 +147,24 @@ class ExportGraphSignature:
         """The names of the results; the values of those that are part of the program."""
         return tuple(_shown_as(s.arg) for s in self.output_specs if s.kind is OutputKind.USER_OUTPUT)
 
+    def _mutated(self, kind):
+        return {s.arg.name: s.target for s in self.output_specs if s.kind is kind}
+
     @property
     def buffers_to_mutate(self):
-        """{}: a program writes to its buffers in place."""
-        return {}
+        """{name of the output: name of the buffer} of those that the outputs replace; {} where a program writes to its
+        buffers in place."""
+        return self._mutated(OutputKind.BUFFER_MUTATION)
+
+    @property
+    def parameters_to_mutate(self):
+        """{name of the output: name of the parameter} of those that the outputs replace."""
+        return self._mutated(OutputKind.PARAMETER_MUTATION)
+
+    @property
+    def user_inputs_to_mutate(self):
+        """{name of the output: name of the argument} of those that the outputs replace."""
+        return self._mutated(OutputKind.USER_INPUT_MUTATION)
 
     @property
     def backward_signature(self):

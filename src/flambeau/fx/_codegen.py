@@ -5,6 +5,7 @@ import copy
 import enum
 import importlib
 import inspect
+import keyword
 import re
 import sys
 import types
@@ -21,6 +22,7 @@ from ._targets import INFIX, INPLACE, is_operator, qualified_name, root_name, ty
 from .node import Node, value_text
 
 _INDENT = "    "
+_PLAIN = re.compile(r"[\w@ -]*", re.ASCII)
 _CUSTOM = {"inf": ("from math import inf", float("inf")), "nan": ("from math import nan", float("nan")),
            "NoneType": ("NoneType = type(None)", type(None)), "device": (None, _C.device)}
 
@@ -44,7 +46,10 @@ def access(base, target):
     """`base.a.b`, with getattr for parts that are no names: access("self", "seq.0") is 'getattr(self.seq, "0")'."""
     text = base
     for part in target.split("."):
-        text = f"{text}.{part}" if part.isidentifier() else f'getattr({text}, "{part}")'
+        if part.isidentifier() and not keyword.iskeyword(part):
+            text = f"{text}.{part}"
+        else:
+            text = f'getattr({text}, "{part}")' if _PLAIN.fullmatch(part) else f"getattr({text}, {part!r})"
     return text
 
 

@@ -24,7 +24,7 @@ def tree_flatten_spec(pytree, spec):
     rule = _RULES.get(spec.type)
     if rule is None:
         node = _pytree.SUPPORTED_NODES.get(spec.type)
-        if node is None or not isinstance(pytree, spec.type):
+        if node is None or _pytree._get_node_type(pytree) is not spec.type:
             raise RuntimeError(f"tree_flatten_spec: {spec.type} has no rule for flattening by a spec; register one by "
                                "fx._pytree.register_pytree_flatten_spec")
         children, _ = node.flatten_fn(pytree)

@@ -10,10 +10,11 @@ from string import Template
 
 import flambeau
 
+from .._aten.spelling import is_made_of_others
 from .._shown import shown
 from ..fx import symbolic_trace
 from ._types import NotScriptable
-from ._writing import Writer, attribute_path, is_made_of_others, number
+from ._writing import Writer, attribute_path, number
 
 _RECURRENT = Template("""
 def forward(self: SELF, input: Tensor, hx: Optional[$state]=None) -> $results:

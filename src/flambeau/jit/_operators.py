@@ -1,16 +1,17 @@
 """The operators that TorchScript calls by name: `torch.add`, `ops.prim.device`, `ops.torchvision.nms`, and methods and
-attributes of values. These tables are all that a program can reach.
+attributes of values. These tables and those of `flambeau._aten` are all that a program can reach.
 """
 
 import flambeau
 
 from .. import _C
+from .._aten.forms import listed, same, size
+from .._aten.lookup import of_tensors
+from .._aten.numbers import DTYPES, FORMATS, LAYOUTS, NUMBERS, meant
 from .._shown import shown
 from ..futures import Future
 from ..ops.namespaces import operator_of
-from ._forms import TENSORS, listed, same, size
 from ._modules import Error
-from ._numbers import DTYPES, FORMATS, LAYOUTS, NUMBERS, meant
 from ._plain import FUNCTIONS as PLAIN
 
 #: named arguments whose numbers mean one of these
@@ -44,48 +45,8 @@ def _numbered(call, places=None):
     return with_meanings
 
 
-#: functions of the package that are no records of operators
-_FUNCTIONS = frozenset("""
-    _shape_as_tensor as_tensor broadcast_shapes can_cast ccol_indices_copy col_indices_copy crow_indices_copy dequantize
-    fake_quantize_per_channel_affine fake_quantize_per_tensor_affine hspmm indices_copy initial_seed int_repr is_complex
-    is_conj is_floating_point is_grad_enabled is_inference is_nonzero is_signed is_autocast_enabled numel
-    q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme quantize_per_channel
-    quantize_per_tensor quantize_per_tensor_dynamic row_indices_copy seed smm sparse_bsc_tensor sparse_bsr_tensor
-    sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor sspaddmm tensor values_copy
-""".split())
-#: methods of tensors that are no records of operators
-_METHODS = frozenset("""
-    __and__ __iand__ __ilshift__ __ior__ __irshift__ __ixor__ __lshift__ __or__ __rshift__ __xor__ _indices _nnz _values
-    backward ccol_indices coalesce col_indices cpu crow_indices cuda dense_dim detach_ dim element_size indices
-    is_coalesced is_contiguous is_pinned is_set_to item pin_memory polygamma_ requires_grad_ resize_ retain_grad
-    row_indices sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ storage_offset swapaxes_ to_dense
-    to_mkldnn to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc to_sparse_csr type_as values float double half
-    bfloat16 int long short char bool byte get_device nelement expand_as ndimension
-""".split())
 #: methods of tensors whose numbers may be given one by one
 SIZES = frozenset("view reshape permute expand repeat tile flip new_zeros new_ones new_empty".split())
-#: names of older forms, and the operators that they are
-_ALIASES = {"nll_loss_nd": "nll_loss", "nll_loss2d": "nll_loss"}
-
-
-def _of_tensors(name):
-    """The operator of tensors under a name, or None."""
-    name = _ALIASES.get(name, name)
-    if name in TENSORS:
-        return TENSORS[name]
-    found = getattr(flambeau, name, None)
-    if isinstance(found, _C.Op) or (callable(found) and (name in _FUNCTIONS or name.startswith("_foreach_"))):
-        return found
-    found = operator_of("aten", name)
-    if found is not None:
-        return found
-    for space in ("linalg", "fft", "special"):
-        found = getattr(getattr(flambeau, space), name[len(space) + 1:], None)
-        if name.startswith(f"{space}_") and isinstance(found, _C.Op):
-            return found
-    return getattr(_C.Tensor, name, None) if name in _METHODS else None
-
-
 def _absent(name):
     def call(*args, **kwargs):
         raise NotImplementedError(f"jit: the program calls {name}, which is not available; run it where it was "
@@ -136,7 +97,7 @@ def operator(name, keywords=None):
     """The function behind `torch.name` in a program; `keywords`: the names in a call of it, where they are known."""
     numbered = keywords is None or name in _PLACES or None in keywords or bool(_MEANINGS.keys() & set(keywords))
     if (name, numbered) not in _FOUND:
-        plain, tensors = PLAIN.get(name), _of_tensors(name)
+        plain, tensors = PLAIN.get(name), of_tensors(name)
         if tensors is not None:
             tensors = listed(tensors) if name in _LISTS else tensors
             tensors = _numbered(tensors, _PLACES.get(name)) if numbered else tensors

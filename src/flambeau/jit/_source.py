@@ -18,16 +18,17 @@ import types
 import flambeau
 
 from .. import _C
+from .._aten.numbers import NUMBERS
+from .._aten.spelling import Raw, is_made_of_others, spelled
 from .._shown import shown
 from ..nn import Module
 from ..nn import functional as F
 from ._compile import BUILTINS, dotted
 from ._modules import ScriptFunction
-from ._numbers import NUMBERS
 from ._operators import SIZES
 from ._settled import Settled
 from ._types import NotScriptable, type_of, type_text
-from ._writing import Raw, Writer, attribute_path, is_made_of_others, number, quoted, spelled
+from ._writing import Writer, attribute_path, number, quoted
 
 #: a text, or `not` before a name that begins with "in", which PyTorch's reader takes for `not in`
 _NOT_IN = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\bnot in(?=\w)""")

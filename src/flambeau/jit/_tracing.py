@@ -8,114 +8,25 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
-from .._subclasses.fake_tensor import FakeTensor
 from .._symbolic.shape_env import Retrace, ShapeEnv
-from .._tensor.overriding import TorchFunctionMode
 from ..export import Dim
+from ..export._real import RealExport
 from ..export._trace import Export
-from ..export.graph_signature import InputKind, InputSpec, TensorArgument
-from ..fx.experimental._known import describe
-from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, depends_on_arguments
-from ..fx.proxy import Proxy
+from ..export.graph_signature import InputKind
 from ..nn import Module
 from ..ops import OPS
 from ..utils import _pytree
 from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
 from ._program import Program
 from ._state import TracerWarning, TracingCheckError, running
-from ._writing import REDUCTIONS, Classes, Constants, Writer, assembled, attribute_path, named, quoted, stays_whole
+from ._writing import Classes, Constants, Writer, assembled, attribute_path, quoted
 
 _RUNS = 12  # until a program's conditions on its sizes are known; each finds one more
-_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
-class _Values(ProxyTorchDispatchMode):
-    """Records operators, and runs them: a value that Python reads becomes a constant."""
-
-    def before_reading(self, tensor):
-        if self.enable_tracing and depends_on_arguments(self.tracer.known.get(tensor)):
-            warnings.warn("jit.trace: the program reads a value of a tensor (item(), bool() and the like), which "
-                          "becomes a constant of the trace: other inputs may need another", TracerWarning, stacklevel=4)
-
-
-class _Whole(TorchFunctionMode):
-    """Calls that TorchScript has an operator for are one step of the trace."""
-
-    def __init__(self, mode):
-        super().__init__()
-        self.mode = mode
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if not (isinstance(func, _C.Op) and self.mode.enable_tracing and stays_whole(func)
-                and _told(func, args, kwargs)):
-            return func(*args, **kwargs)
-        node = self.mode.tracer.create_node("call_function", func, self.mode.tracer.of_value(tuple(args)),
-                                            self.mode.tracer.of_value(dict(kwargs)))
-        self.mode.enable_tracing = False
-        try:
-            recurrent = func.name in _RECURRENT and isinstance(args[0], FakeTensor)
-            result = _recurrent(*args) if recurrent else func(*args, **kwargs)
-        finally:
-            self.mode.enable_tracing = True
-        return self.mode.track(result, node)
-
-
-def _recurrent(x, hx, params, has_biases, layers, dropout, train, bidirectional, batch_first):
-    """Results without values of a recurrent network, whose layers would settle the length of a sequence."""
-    states = hx if isinstance(hx, (tuple, list)) else [hx]
-    out = x.new_empty((*x.shape[:-1], states[0].shape[-1] * (2 if bidirectional else 1)))
-    return out, *map(flambeau.empty_like, states)
-
-
-def _told(func, args, kwargs):
-    """Whether this call has a form in TorchScript: packed sequences, old ways to say things and the like have none."""
-    if func.name in _RECURRENT:
-        return len(args) == 9 and not kwargs and isinstance(args[3], bool)
-    if kwargs.get("out") is not None:
-        return False
-    try:
-        given = named(func, args, kwargs)
-    except (TypeError, ValueError):
-        return False
-    if "reduction" in given and given["reduction"] not in (*REDUCTIONS, *REDUCTIONS.values()):
-        return False
-    if func.name.endswith("_cell") and args[0].dim() != 2:
-        return False
-    sizes = given.get("output_size")
-    if isinstance(sizes, (tuple, list)) and None in sizes:
-        return False
-    return all(given.get(name) is None for name in ("size_average", "reduce", "max_norm", "generator", "out"))
-
-
-class _Trace(Export):
-    """One run of a module under the trace."""
-
-    def __init__(self, mod, args, kwargs, said, env):
-        super().__init__(mod, args, kwargs, said, env)
-        self.real = env is None
-        if self.real:
-            self.fake = None
-
-    def mode(self):
-        if not self.real:
-            return super().mode()
-        return _Values(self.tracer, "real")
-
-    def called(self, mode, args, kwargs):
-        with _Whole(mode):
-            return self.mod(*args, **kwargs)
-
-    def _argument(self, name, leaf, said):
-        if not self.real:
-            return super()._argument(name, leaf, said)
-        node = self.tracer.create_node("placeholder", name, (), {}, name=name)
-        node.target = node.name
-        value = leaf.detach().clone()
-        self.tracer.known[value] = Proxy(node, self.tracer)
-        self.user.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))
-        describe(node, value)
-        return value
+def _warn():
+    warnings.warn("jit.trace: the program reads a value of a tensor (item(), bool() and the like), which becomes a "
+                  "constant of the trace: other inputs may need another", TracerWarning, stacklevel=5)
 
 
 def _doubled(x):
@@ -133,7 +44,7 @@ def _recorded(mod, args, kwargs):
     try:
         return _with_any_batch(mod, args, kwargs, leaves, spec)
     except Exception:  # values decide, or the program does not run without: it is run with them
-        trace = _Trace(mod, args, kwargs, [{}] * len(leaves), None)
+        trace = RealExport(mod, args, kwargs, _warn)
         with flambeau.no_grad():
             return trace, trace.recorded()
 
@@ -170,7 +81,7 @@ def _with_sizes(mod, args, kwargs, dims):
     env.restarts = True
     for _ in range(_RUNS):
         try:
-            trace = _Trace(mod, args, kwargs, said, env)
+            trace = Export(mod, args, kwargs, said, env)
             return trace, trace.recorded()
         except Retrace:
             env.restarted()

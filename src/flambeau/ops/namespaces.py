@@ -118,7 +118,11 @@ class Reading(Overload):
 
 
 def _assert_scalar(truth, text):
-    if not truth:
+    """Inside a trace with open sizes the statement is taken for true, and asserted where the program runs."""
+    node = getattr(truth, "node", None)
+    if node is not None:
+        node.shape_env.assume(node.expr, node)
+    elif not truth:
         raise RuntimeError(f"_assert_scalar: {text} does not hold")
 
 

@@ -4,8 +4,10 @@ import flambeau
 
 from .. import _C
 from ..nn import functional as F
+from ..ops import OPS
 from ..ops.dims import wrap_dim
-from ._numbers import FORMATS, NUMBERS, dtype_of, meant
+from ..ops.namespaces import READINGS
+from .numbers import FORMATS, NUMBERS, dtype_of, meant
 
 
 def _to(x, *args, **kwargs):
@@ -236,6 +238,106 @@ def _broadcast_size(a, b):
     return list(flambeau.broadcast_shapes(a, b))
 
 
+_NORMS = {0: {True: "backward", False: "forward"}, 1: {True: "ortho", False: "ortho"},
+          2: {True: "forward", False: "backward"}}
+
+
+def _fft_r2c(x, dim, normalization, onesided):
+    norm = _NORMS[normalization][True]
+    return flambeau.fft.rfftn(x, dim=dim, norm=norm) if onesided else flambeau.fft.fftn(x, dim=dim, norm=norm)
+
+
+def _fft_c2r(x, dim, normalization, last_dim_size):
+    sizes = [*(x.shape[d] for d in dim[:-1]), last_dim_size]
+    return flambeau.fft.irfftn(x, sizes, dim, norm=_NORMS[normalization][False])
+
+
+def _fft_c2c(x, dim, normalization, forward):
+    return (flambeau.fft.fftn if forward else flambeau.fft.ifftn)(x, dim=dim, norm=_NORMS[normalization][forward])
+
+
+def _elu_backward(grad, alpha, scale, input_scale, is_result, x):
+    """By the argument of elu, or by its result."""
+    below = x + alpha * scale if is_result else alpha * scale * flambeau.exp(x * input_scale)
+    return grad * flambeau.where(x > 0, scale, input_scale * below)
+
+
+def _svd(A, full_matrices=False, compute_uv=True, *, driver=None):
+    """The driver is a choice of algorithm on the machine that wrote the program."""
+    return OPS["_linalg_svd"](A, full_matrices, compute_uv)
+
+
+def _fill(x, value):
+    """A number in a tensor stays there: a trace would take it for a constant."""
+    return x.copy_(value) if isinstance(value, _C.Tensor) else x.fill_(value)
+
+
+def _unique_pair(x, sorted=True, return_inverse=False):
+    return flambeau.unique(x, sorted, True)
+
+
+def _batch_norm_functional(x, weight, bias, running_mean, running_var, training, momentum, eps):
+    """native_batch_norm whose running statistics come as further results."""
+    mean, var = running_mean.clone(), running_var.clone()
+    return (*flambeau.native_batch_norm(x, weight, bias, mean, var, training, momentum, eps), mean, var)
+
+
+def _batch_norm_with_update(x, weight, bias, running_mean, running_var, momentum, eps):
+    """native_batch_norm in training; the fourth result is what cuDNN keeps for itself."""
+    found = flambeau.native_batch_norm(x, weight, bias, running_mean, running_var, True, momentum, eps)
+    return (*found, flambeau.empty(0, dtype=flambeau.uint8, device=x.device))
+
+
+def _inside(mask, indices):
+    """Indices that are right everywhere: 0 where the mask is false."""
+    return [index if index is None else flambeau.where(mask, index, 0) for index in indices]
+
+
+def _masked_index(x, mask, indices, fill):
+    found = _index(x, _inside(mask, indices))
+    return found.masked_fill(~mask.expand(found.shape), fill)
+
+
+def _masked_index_put(x, mask, indices, values):
+    return _index_put(x, _inside(mask, indices), values.masked_fill(~mask.expand(values.shape), 0), True)
+
+
+def _chunk_cat(tensors, dim, num_chunks):
+    """The k-th chunks of all tensors, flat from the dimension on, side by side; short ones end in zeros."""
+    rows = []
+    for t in tensors:
+        size = -(-t.shape[dim] // num_chunks)
+        t = F.pad(t, [0, 0] * (t.dim() - 1 - dim) + [0, size * num_chunks - t.shape[dim]])
+        rows.append(t.reshape(*t.shape[:dim], num_chunks, -1))
+    return flambeau.cat(rows, -1)
+
+
+def _batch_norm_no_stats(x, weight, bias, *args):
+    """Two overloads: with running statistics, and without."""
+    statistics = args[:2] if len(args) == 5 else (None, None)
+    return flambeau.native_batch_norm(x, weight, bias, *statistics, *args[-3:])
+
+
+def _assert_metadata(x, size=None, stride=None, dtype=None, *, device=None, layout=None):
+    found = {"size": list(x.shape), "stride": list(x.stride()) if stride else None, "dtype": x.dtype,
+             "device": x.device.type, "layout": x.layout}
+    wanted = {"size": size and list(size), "stride": stride and list(stride), "dtype": dtype_of(dtype),
+              "device": device and _C.device(device).type, "layout": layout}
+    for name, value in wanted.items():
+        if value is not None and found[name] != value:
+            raise RuntimeError(f"_assert_tensor_metadata: the program needs a tensor of {name} {value} here, got "
+                               f"{found[name]}")
+
+
+def _assert_values(x, text="what the program asserts of a value"):
+    READINGS["assert"](x.item(), text)  # a trace may not decide by it
+
+
+def _assert_range(x, *, min=None, max=None):
+    if (min is not None and x < min) or (max is not None and x > max):
+        raise RuntimeError(f"sym_constrain_range: the program needs a number from {min} to {max}, got {x}")
+
+
 TENSORS = {
     # indexing and form
     "alias": lambda x: x.view_as(x), "dim": lambda x: x.dim(), "index": _index, "index_put": _index_put,
@@ -272,6 +374,16 @@ TENSORS = {
     "result_type": lambda a, b: NUMBERS[flambeau.result_type(a, b)], "ScalarImplicit": lambda x: x.item(),
     "set_grad_enabled": flambeau.set_grad_enabled, "tensor": _tensor, "tolist": lambda x: x.tolist(),
     "wait": lambda future: future.wait(),
+    # statements
+    "_assert_tensor_metadata": _assert_metadata, "_assert_async": _assert_values, "sym_constrain_range": _assert_range,
+    "sym_constrain_range_for_size": _assert_range, "_native_batch_norm_legit_functional": _batch_norm_functional,
+    "_native_batch_norm_legit": _batch_norm_no_stats, "_batch_norm_with_update": _batch_norm_with_update,
+    "_unsafe_masked_index": _masked_index, "_unsafe_masked_index_put_accumulate": _masked_index_put,
+    "_chunk_cat": _chunk_cat,
+    # names that this library has for something else
+    "_fft_r2c": _fft_r2c, "_fft_c2r": _fft_c2r, "_fft_c2c": _fft_c2c, "elu_backward": _elu_backward,
+    "fill_": _fill, "fill": lambda x, value: _fill(flambeau.empty_like(x), value),
+    "_unique": _unique_pair, "_linalg_svd": _svd,
 }
 TENSORS.update({f"upsample_{mode}": _resized(name) for mode, name in (
     ("nearest1d", "nearest"), ("nearest2d", "nearest"), ("nearest3d", "nearest"), ("linear1d", "linear"),

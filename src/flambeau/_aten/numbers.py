@@ -17,6 +17,11 @@ NUMBERS = {**{getattr(flambeau, name): number for number, name in DTYPES.items()
            **{getattr(flambeau, name): k for k, name in enumerate(FORMATS)}}
 
 
+def is_layout(x):
+    """Whether a value is a layout: memory formats are of the same type."""
+    return isinstance(x, flambeau.layout) and any(x is getattr(flambeau, name, None) for name in LAYOUTS)
+
+
 def dtype_of(number):
     """The dtype of a number in a program."""
     return number if number is None or isinstance(number, _C.dtype) else getattr(flambeau, DTYPES[number])
