@@ -59,7 +59,7 @@ ALLOWED = [
     (r"alone|patience", "whether threads that share short loops found others on the processor"),
     (r"listening", "who hears of the steps of this thread's plans"),
     (r"programs::Loaded::recording_", "the exported program that this thread runs"),
-    (r"noted_plans", "a list of Python's to which plans that are made are added; under the interpreter lock"),
+    (r"noted_plans", "a list of Python's to which plans that this thread makes are added"),
     (r"onednn::(engine\(\)::e|stream\(\)::s)", "oneDNN's engine, and its stream of each thread"),
     (r"lapack::.*|LeastSquares<.*>::\w+\(.*\)::\w+", "LAPACK's routines, found once"),
     (r"buffers|converted|spare|outer_devices|recorder", "scratch memory, autocast's copies, spare lists of a thread"),

@@ -46,7 +46,7 @@ PyObject* argument_object(const Value& v, const Arg& arg) {
   }
 }
 
-PyObject* noted_plans = nullptr;
+thread_local PyObject* noted_plans = nullptr;
 
 PyObject* numbers_object(std::span<const int64_t> numbers) {
   PyObject* t = checked(PyTuple_New(Py_ssize_t(numbers.size()))).give();

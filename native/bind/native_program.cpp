@@ -16,15 +16,26 @@ std::vector<TensorRef> tensors_of(PyObject* tuple) {
   return all;
 }
 
+// What the functions below are given: words, weights, inputs.
+struct Given {
+  std::string_view words;
+  std::vector<TensorRef> weights, inputs;
+  explicit Given(PyObject* args) {
+    const char* bytes;
+    Py_ssize_t n;
+    PyObject *held, *given;
+    if (!PyArg_ParseTuple(args, "y#O!O!", &bytes, &n, &PyTuple_Type, &held, &PyTuple_Type, &given)) throw PythonError();
+    words = {bytes, size_t(n)};
+    weights = tensors_of(held);
+    inputs = tensors_of(given);
+  }
+};
+
 // run_native(words, weights, inputs) -> results
 PyObject* run_native(PyObject*, PyObject* args) {
-  const char* bytes;
-  Py_ssize_t n;
-  PyObject *weights, *inputs;
-  if (!PyArg_ParseTuple(args, "y#O!O!", &bytes, &n, &PyTuple_Type, &weights, &PyTuple_Type, &inputs)) return nullptr;
   return guarded([&] {
-    const programs::Loaded program({bytes, size_t(n)}, tensors_of(weights));
-    std::vector<TensorRef> made = program.run(tensors_of(inputs));
+    const Given given(args);
+    std::vector<TensorRef> made = programs::Loaded(given.words, given.weights).run(given.inputs);
     Held results = checked(PyTuple_New(Py_ssize_t(made.size())));
     for (size_t k = 0; k < made.size(); ++k)
       PyTuple_SET_ITEM(results.p, Py_ssize_t(k), take_object(std::move(made[k])));
@@ -32,18 +43,23 @@ PyObject* run_native(PyObject*, PyObject* args) {
   });
 }
 
-// note_plans(list or None): plans that are made from now on are also added there, as (key, words).
-PyObject* note_plans(PyObject*, PyObject* list) {
-  if (list != Py_None && !PyList_Check(list)) {
-    PyErr_SetString(PyExc_TypeError, "note_plans takes a list or None");
-    return nullptr;
-  }
-  Py_XDECREF(std::exchange(noted_plans, list == Py_None ? nullptr : Py_NewRef(list)));
-  Py_RETURN_NONE;
+// plan_native(words, weights, inputs) -> [(key, words) of each plan]; inputs need no values
+PyObject* plan_native(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const Given given(args);
+    Held plans = checked(PyList_New(0));
+    struct Noted {
+      PyObject* before;
+      explicit Noted(PyObject* list) : before(std::exchange(noted_plans, list)) {}
+      ~Noted() { noted_plans = before; }
+    } noted(plans.p);
+    programs::Loaded(given.words, given.weights).plan(given.inputs);
+    return plans.give();
+  });
 }
 
 PyMethodDef functions[] = {{"run_native", slot<run_native>, METH_VARARGS, nullptr},
-                           {"note_plans", slot<note_plans>, METH_O, nullptr},
+                           {"plan_native", slot<plan_native>, METH_VARARGS, nullptr},
                            {}};
 
 }  // namespace

@@ -198,11 +198,24 @@ Content Loaded::fitting(size_t k, const TensorRef& t) const {
   return Content(t);
 }
 
-std::vector<TensorRef> Loaded::run(const std::vector<TensorRef>& given) const {
+std::vector<Content> Loaded::fitting(const std::vector<TensorRef>& given) const {
   if (given.size() != inputs_.size())
     value_error("the program takes ", inputs_.size(), " inputs, got ", given.size());
-  std::vector<Content> inputs, results;
+  std::vector<Content> inputs;
   for (size_t k = 0; k < given.size(); ++k) inputs.push_back(fitting(k, given[k]));
+  return inputs;
+}
+
+void Loaded::plan(const std::vector<TensorRef>& given) const {
+  std::vector<Content> inputs = fitting(given);
+  Recording recording(*this, Way::Whole);
+  recording.tracer.whole = recording.tracer.planning = true;
+  const std::vector<Content> results = Machine(routines_, weights_).run(0, std::move(inputs));
+  recording.tracer.plan();
+}
+
+std::vector<TensorRef> Loaded::run(const std::vector<TensorRef>& given) const {
+  std::vector<Content> inputs = fitting(given), results;
   const std::vector<int64_t> sizes = sizes_of(given);
   auto known = ways_.find(sizes);
   {

@@ -25,6 +25,9 @@ class Loaded {
   const std::vector<std::string>& outputs() const { return outputs_; }
   // ValueError for inputs that the program is not for. Results have values in memory.
   std::vector<TensorRef> run(const std::vector<TensorRef>& inputs) const;
+  // Plans a run on inputs of which only sizes count: nothing is computed. RuntimeError for a program that needs values
+  // on its way.
+  void plan(const std::vector<TensorRef>& inputs) const;
   // The plan that the file of the program that runs in this thread has for a captured one; null where there is none.
   static std::unique_ptr<Plan> plan_for(const Program& p);
 
@@ -50,6 +53,7 @@ class Loaded {
   void read_plans(Words words);
   void read_inputs(Words& words);
   Content fitting(size_t k, const TensorRef& given) const;
+  std::vector<Content> fitting(const std::vector<TensorRef>& given) const;
 };
 
 }  // namespace flambeau::programs

@@ -63,6 +63,14 @@ std::shared_ptr<Plan> find_plan(Program& p, bool& known) {
   return plan;
 }
 
+// The tracer writes it no longer; the caller has a reference of its own.
+void leave_tracer(Program& p) {
+  if (!p.tracer) return;
+  p.tracer->program = nullptr;
+  p.tracer = nullptr;
+  release(&p);
+}
+
 // A program that runs keeps its results until they have their memory.
 struct Held {
   Program& p;
@@ -93,11 +101,7 @@ void run_program(Program& p) {
   if (p.stage == Stage::Done) return;
   p.stage = Stage::Running;
   p.thread = this_thread();
-  if (p.tracer) {
-    p.tracer->program = nullptr;
-    p.tracer = nullptr;
-    release(&p);  // the caller has a reference of its own
-  }
+  leave_tracer(p);
   if (!p.pointwise) {
     ++cache.counts.programs;
     cache.counts.calls += int64_t(p.entries.size());
@@ -171,6 +175,7 @@ bool Tracer::take(Call& c) {
                            uint64_t(pointwise) << 2);
   }
   const bool taken = program->add(c);
+  if (!taken && planning) runtime_error(c.name(), ": the call cannot wait, and a program is only planned");
   at_once += !taken;
   if (taken) ++calls, numbers += most_numbers(c);
   if (Listener* listener = taken ? nullptr : Listener::of_thread()) listener->at_once(c, places);
@@ -185,6 +190,18 @@ void Tracer::run(Why why) {
   retain(p);
   struct Let { Program* p; ~Let() { release(p); } } let{p};
   run_program(*p);
+}
+
+void Tracer::plan() {
+  if (!program || program->empty()) return;
+  Program* p = program;
+  retain(p);
+  struct Let { Program* p; ~Let() { release(p); } } let{p};
+  p->stage = Stage::Failed;
+  p->error = "the program that makes this value was planned, and did not run";
+  leave_tracer(*p);
+  Held held(*p);
+  new_plan(*p);
 }
 
 void Tracer::before_write(const Tensor& t) {

@@ -14,6 +14,7 @@ struct Tracer final : Recorder {
   bool exact = false, fast = false, record = false;  // the same
   bool pointwise = false;      // nothing is put off but large pointwise calls on the CPU
   bool anew = false;           // plans are neither looked up nor kept
+  bool planning = false;       // plan() will end it: what cannot be put off is an error
   int64_t at_once = 0;         // what could not be put off so far: calls, looks at memory, seeds
   int64_t calls = 0, numbers = 0;  // written down so far, and the numbers in the largest tensor of each
   const Places* places = nullptr;
@@ -23,6 +24,7 @@ struct Tracer final : Recorder {
   void before_read(const Tensor& t) override;
   void before_draw() override;
   void run(Why why);  // what is written so far
+  void plan();        // the same, but the plan is made and nothing runs: what it would make has no values
 };
 
 // Runs a program that has run before, over the memory that its slots have now.

@@ -2,14 +2,14 @@
 
 import flambeau
 from flambeau import _C
-from flambeau.export._native import _Program, native_program
+from flambeau.export._native import LoweredProgram, native_program
 
 
 def run(program, *inputs):
     """The results of an ExportedProgram, computed by native code alone."""
-    words = native_program(program, lambda tensor: ("", 0))
+    words, _ = native_program(program, lambda tensor: ("", 0))
     try:
-        weights = tuple(t.detach() for _, t in _Program(program).weights.values())
+        weights = LoweredProgram(program).tensors()
     except NotImplementedError:  # which the words say
         weights = ()
     return _C.run_native(words, weights, tuple(flambeau.tensor(x) if isinstance(x, int) else x for x in inputs))

@@ -1,4 +1,4 @@
-"""The library without Python runs saved programs: from C, from threads, with the plans of the file, on damaged files."""
+"""The library without Python runs saved programs: from C, from threads, with plans of the file; damaged files, too."""
 
 import shutil
 import subprocess

@@ -117,8 +117,9 @@ def pairs():
         def forward(self, x, y):
             return x[:, ::2] + y
 
+    rows, half = Dim("rows", max=10), Dim("half")
     return export(Pairs(), (flambeau.ones(3, 8), flambeau.ones(3, 4)),
-                  dynamic_shapes=({0: Dim("rows", max=10), 1: 2 * Dim("half")}, {0: Dim("rows", max=10), 1: Dim("half")}))
+                  dynamic_shapes=({0: rows, 1: 2 * half}, {0: rows, 1: half}))
 
 
 @pytest.mark.parametrize("given, text", [

@@ -9,7 +9,7 @@ import os
 from sys import byteorder
 
 from .. import _C
-from .._files.archive import Zip
+from .._files.archive import Zip, as_bytes
 from .._files.loader import UnpicklingError
 from .._files.replacing import replacing
 from .._files.zip_writer import ZipWriter
@@ -19,6 +19,7 @@ from .._symbolic.shape_env import ShapeEnv
 from .._symbolic.statements import INFINITE
 from . import _guards, _payload
 from ._checks import InputChecks, ValueRanges
+from ._native import native_program
 from ._reading import GraphReader, Sizes, read_ranges
 from ._schema import OPSET, RELEASE, VERSION
 from ._signature import SignatureReader, write_calls, write_signature
@@ -90,8 +91,21 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
 def _write(ep, program, file, top, extra):
     data, constants = program
     archive = _Archive(file, top)
-    _payload.write(archive, "weights", _MODEL, ep.state_dict)
-    _payload.write(archive, "constants", _MODEL, constants)
+    places = _payload.write(archive, "weights", _MODEL, ep.state_dict)
+    constant_places = _payload.write(archive, "constants", _MODEL, constants)
+    entries = {_C.storage_id(t): f"{top}/{found[name].entry}" for held, found in (
+        (constants, constant_places), (ep.state_dict, places)) for name, t in held.items() if t.layout is _C.strided}
+
+    def place(t):
+        number = _C.storage_id(t)
+        if number not in entries:  # a constant that only the parts of a step have
+            entries[number] = f"{top}/native/data/{len(entries)}"
+            archive.zip.put(entries[number], as_bytes(_C.storage_bytes(t)))
+        return entries[number], 0
+
+    words, plans = native_program(ep, place)
+    archive.put("native/program", words)
+    archive.put("native/plans", plans)
     content = json.dumps(data, allow_nan=False).encode()
     archive.put(f"models/{_MODEL}.json", content)
     archive.put(f"data/sample_inputs/{_MODEL}.pt", b"" if ep.example_inputs is None else

@@ -10,17 +10,17 @@ import math
 import operator
 from array import array
 
-from .. import _C, as_tensor, control_flow, zeros
+from .. import _C, as_tensor, control_flow, empty
 from .._graph.words import Numbered, Words, write_operand
 from .._shown import class_name, shown
 from .._symbolic import numbers
-from .._symbolic.expressions import Call, Poly, Symbol, told
-from .._symbolic.statements import INFINITE, Relation
+from .._symbolic.expressions import Poly, constant
 from ..fx import Node
 from ..ops import OPS
 from ..ops.namespaces import READINGS
-from ..random import fork_rng
 from ..utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+from ._decompositions import is_primitive
+from ._native_checks import SizeChecks
 from .graph_signature import InputKind, SymIntArgument, TensorArgument
 
 #: sizes that others seldom are
@@ -35,66 +35,45 @@ _NUMBERS |= {math.trunc: "trunc", math.floor: "floor", math.ceil: "ceil", math.s
 _NUMBERS |= {getattr(numbers, name): name for name in ("sym_int", "sym_float", "sym_not", "sym_max", "sym_min",
                                                        "sym_ite", "sym_sum", "sym_sqrt")}
 _NUMBERS |= {READINGS[name]: name for name in ("item", "size", "stride", "numel", "storage_offset")}
-#: the same for what expressions of sizes are made of
-_FUNCTIONS = {"FloorDiv": "floordiv", "Mod": "mod", "Max": "sym_max", "Min": "sym_min", "Abs": "abs", "IntPow": "pow",
-              "TrueDiv": "truediv", "Add": "add", "Sub": "sub", "Mul": "mul", "Pow": "pow", "FloatFloorDiv": "floordiv",
-              "FloatMod": "mod", "Neg": "neg", "ToFloat": "sym_float", "TruncToInt": "trunc", "FloorToInt": "floor",
-              "CeilToInt": "ceil", "RoundToInt": "round", "Sqrt": "sqrt", "Where": "sym_ite", "FloatMax": "sym_max",
-              "FloatMin": "sym_min", "Lshift": "lshift", "Rshift": "rshift", "BitAnd": "and_", "BitOr": "or_",
-              "BitXor": "xor", "BoolToInt": "pos", "Eq": "eq", "Ne": "ne", "Lt": "lt", "Le": "le", "Gt": "gt",
-              "Ge": "ge", "And": "and_", "Or": "or_", "Not": "sym_not"}
 
 
 def native_program(program, place):
-    """The bytes of an ExportedProgram for native code.
+    """(the bytes of an ExportedProgram for native code, those of its plans).
 
-    place: the entry of the file where the memory of a tensor will lie, and at which byte of it. A program that needs
-    Python becomes a text that says why, which the library repeats.
+    place: the entry of the file where the memory of a tensor lies, and at which byte of it. A program that needs Python
+    becomes a text that says why, which the library repeats, and has no plans.
     """
-    words = Words()
+    words, inner = Words(), Words()
     words.number(_MARK)
     words.number(_VERSION)
     try:
-        found = _Program(program)
-        inner = Words()
-        inner.text("")
+        found = LoweredProgram(program)
         found.write(inner, place)
     except NotImplementedError as why:
         words.text(str(why))
-    else:
-        words.all.extend(inner.all)
-    return words.bytes()
+        return words.bytes(), b""
+    words.text("")
+    words.all.extend(inner.all)
+    return words.bytes(), _plans(found, words.bytes())
 
 
-def native_plans(program, words):
-    """The plans of a program, made by running it, as native code reads them; nothing for a program that needs Python.
-
-    A plan is for sizes: for those of the example, for open sizes of 1, and for open sizes that are equal to no other.
-    """
-    try:
-        found = _Program(program)
-    except NotImplementedError:
-        return b""
-    noted, weights = [], tuple(tensor.detach() for _, tensor in found.weights.values())
-    with fork_rng():
-        for inputs in found.examples():
-            if found.writes:
-                weights = tuple(tensor.detach().clone() for tensor in weights)
-            _C.note_plans(noted)
-            with contextlib.suppress(RuntimeError, ValueError, IndexError):  # sizes that the program is not for
-                _C.run_native(words, weights, inputs)
-            _C.note_plans(None)
-    plans, held = dict(noted), Words()
+def _plans(found, words):
+    """Plans for the sizes of the example, for open sizes of 1, and for such that are equal to no other; nothing is
+    computed."""
+    plans, held = {}, Words()
+    for inputs in found.examples():
+        with contextlib.suppress(RuntimeError, ValueError, IndexError):  # it looks at values, or is not for these sizes
+            plans |= dict(_C.plan_native(words, found.tensors(), inputs))
     held.items(list(plans.items()), lambda pair: [held.numbers(array("q", part)) for part in pair])
     return held.bytes()
 
 
-class _Program:
+class LoweredProgram:
     """What becomes of an ExportedProgram: its weights and routines; the first is the whole."""
 
     def __init__(self, program):
-        self.program, self.weights, self.routines = program, {}, []
-        self.writes = False  # to what it is given
+        self.program = program = program if is_primitive(program) else program.run_decompositions()
+        self.weights, self.routines = {}, []
         signature = program.graph_signature
         graph = program.graph_module.graph
         placeholders = [n for n in graph.nodes if n.op == "placeholder"]
@@ -116,6 +95,10 @@ class _Program:
         self.outputs = [n.name for n in leaves if isinstance(n, Node)]
         main.results = [r for r, n in zip(main.results, leaves, strict=True) if isinstance(n, Node)]
 
+    def tensors(self):
+        """The weights."""
+        return tuple(tensor.detach() for _, tensor in self.weights.values())
+
     def weight(self, tensor):
         """A tensor as an operand."""
         wraps = getattr(type(tensor), "__torch_dispatch__", None) is not None
@@ -131,7 +114,7 @@ class _Program:
         made = _Routine(self, inputs)
         self.routines.append(made)
         if checks is not None:
-            _Checks(made, checks, [tuple(asked) for _, _, *asked in self.given]).write()
+            SizeChecks(made, checks, [tuple(asked) for _, _, *asked in self.given]).write()
         made.read(module, values)
         return made
 
@@ -146,14 +129,19 @@ class _Program:
             yield tuple(x.detach() if isinstance(x, _C.Tensor) else as_tensor(x) for x in given)
         ranges = self.program._checks.ranges
         for choose in (lambda k: 1, lambda k: _UNLIKE[k % len(_UNLIKE)]) if ranges else ():
-            values = {symbol: min(max(choose(k), int(span.lower)), span.upper)
+            values = {symbol: min(max(choose(k), span.lower), span.upper)
                       for k, (symbol, span) in enumerate(ranges.items())}
             yield tuple(self._example(node, what, values) for node, _, _, what in self.given)
 
     def _example(self, node, sizes, values):
         if isinstance(sizes, Poly):
             return as_tensor(sizes.evaluate(values))
-        return zeros([e.evaluate(values) for e in sizes], dtype=node.meta["val"].dtype)
+        return empty([e.evaluate(values) for e in self._asked(node, sizes)], dtype=node.meta["val"].dtype)
+
+    @staticmethod
+    def _asked(node, sizes):
+        """The sizes of an input; where nothing is asked of them, those of the example."""
+        return sizes if sizes is not None else tuple(map(constant, node.meta["val"].shape))
 
     def write(self, words, place):
         """Storages, weights, inputs, outputs, routines."""
@@ -177,13 +165,14 @@ class _Program:
 
         words.items(list(storages.values()), storage)
         words.items([tensor for _, tensor in self.weights.values()], weight)
+
         def given(one):
             node, spec, name, what = one
             is_tensor = isinstance(spec.arg, TensorArgument)
             words.text(name)
             words.number(is_tensor)
             words.text(str(node.meta["val"].dtype).removeprefix("torch.") if is_tensor else "int64")
-            words.numbers([int(e) if e.is_number else -1 for e in what] if is_tensor else [])
+            words.numbers([int(e) if e.is_number else -1 for e in self._asked(node, what)] if is_tensor else [])
 
         words.items(self.given, given)
         words.items(self.outputs, words.text)
@@ -277,7 +266,6 @@ class _Routine:
         forms = list(_forms(op, args, kwargs))
         if not forms:
             raise NotImplementedError(f"it calls {op.name}, which Python computes")
-        self.program.writes |= op.is_inplace or any("!" in form.schema for form, _ in forms)
         parts = [user for user in node.users if user.target is operator.getitem]
         several = bool(parts) or isinstance(node.meta.get("val"), (tuple, list))
         made = {user.args[1]: None for user in parts}
@@ -364,104 +352,3 @@ def _by_name(op, args, kwargs):
     if len(args) > positional or any(name not in names[len(args):] for name in kwargs):
         return None
     return dict(zip(names, args, strict=False)) | kwargs
-
-
-class _Checks:
-    """What a program asks of its inputs' sizes, as instructions: InputChecks without Python."""
-
-    def __init__(self, routine, checks, inputs):
-        self.routine, self.checks, self.inputs = routine, checks, inputs
-        self.symbols = {}
-
-    def write(self):
-        """All checks."""
-        number, check, later = self.routine.number, self.routine.check, []
-        for k, (name, what) in enumerate(self.inputs):
-            given = Numbered("register", k)
-            sizes = [(name, what, given)] if isinstance(what, Poly) else [
-                (f"{name}.shape[{d}]", expr, number("size", given, d)) for d, expr in enumerate(what)]
-            for where, expr, size in sizes:
-                symbol = _lone_symbol(expr)
-                if symbol is not None and symbol not in self.symbols:
-                    self.symbols[symbol] = size, where
-                else:
-                    later.append((where, expr, size))
-        for where, expr, size in later:
-            self._solve(where, expr, size)
-        for where, expr, size in later:
-            wanted = self._number(expr)
-            text = f"{where} must be {told(expr)}, got {{}}" if expr.is_number else \
-                f"{where} must be {told(expr)}, which is {{}} here, got {{}}"
-            check(number("eq", wanted, size), text, *([size] if expr.is_number else [wanted, size]))
-        for symbol, (size, where) in self.symbols.items():
-            span = self.checks.ranges.get(symbol)
-            if span is None:
-                continue
-            text = f"{where}: {told(symbol)} must be in {told(span)}, got {{}}"
-            check(number("ge", size, int(span.lower)), text, size)
-            if span.upper != INFINITE:
-                check(number("le", size, int(span.upper)), text, size)
-        for guard in self.checks.guards:
-            check(self._number(guard), f"the program is for sizes with {told(guard)}")
-
-    def _solve(self, where, expr, size):
-        """A symbol that only occurs in a sum or a product with numbers."""
-        unknown = expr.free_symbols - self.symbols.keys()
-        if len(unknown) != 1:
-            return
-        symbol, = unknown
-        factor, offset = expr.terms.get(((symbol, 1),), 0), expr.terms.get((), 0)
-        if not factor:
-            raise NotImplementedError(f"{where} is {told(expr)}, from which {told(symbol)} cannot be found")
-        number = self.routine.number
-        rest = number("sub", size, offset)
-        self.routine.check(number("eq", number("mod", rest, factor), 0),
-                           f"{where} must be {told(expr)} of an integer, got {{}}", size)
-        self.symbols[symbol] = number("floordiv", rest, factor), where
-
-    def _number(self, x):
-        """An expression or a statement as an operand."""
-        number = self.routine.number
-        if isinstance(x, (bool, int, float)):
-            return x
-        if isinstance(x, Symbol):
-            if x not in self.symbols:
-                raise NotImplementedError(f"the size {told(x)} is no size of an input")
-            return self.symbols[x][0]
-        if isinstance(x, Poly):
-            return self._sum(x)
-        name = _FUNCTIONS.get(x.name)
-        if name is None:
-            raise NotImplementedError(f"a size is computed by {x.name}")
-        parts = [x.left, x.right] if isinstance(x, Relation) else list(x.args)
-        operands = [self._number(part) for part in parts]
-        if len(operands) > 2 and name != "sym_ite":
-            while len(operands) > 1:
-                operands[:2] = [number(name, *operands[:2])]
-            return operands[0]
-        return number(name, *operands) if isinstance(x, (Call, Relation)) or len(operands) == 2 or name == "sym_not" \
-            else operands[0]
-
-    def _sum(self, x):
-        if x.is_number:
-            return int(x)
-        total = None
-        for monomial, factor in x.terms.items():
-            product = None
-            for atom, power in monomial:
-                one = self._number(atom)
-                one = one if power == 1 else self.routine.number("pow", one, power)
-                product = one if product is None else self.routine.number("mul", product, one)
-            if product is None:
-                product = factor
-            elif factor != 1:
-                product = self.routine.number("mul", product, factor)
-            total = product if total is None else self.routine.number("add", total, product)
-        return total
-
-
-def _lone_symbol(expr):
-    """The Symbol that an expression is, or None."""
-    (monomial, factor), = expr.terms.items() if len(expr.terms) == 1 else (((), 0),)
-    alone = factor == 1 and len(monomial) == 1 and monomial[0][1] == 1
-    return monomial[0][0] if alone and isinstance(monomial[0][0], Symbol) else None
