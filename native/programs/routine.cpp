@@ -7,7 +7,7 @@
 namespace flambeau::programs {
 namespace {
 
-constexpr int kMostRegisters = 1 << 24, kDeepest = 64;
+constexpr int kDeepest = 64;
 
 Operand operand(Words& words, int registers, int weights, int depth) {
   if (depth > kDeepest) words.fail("lists lie too deep in each other");
@@ -89,8 +89,8 @@ void read_kind(Words& words, Instruction& i, int own, int routines, int register
     case Code::Cond:
     case Code::While: routine(), routine(); break;
     case Code::Scan:
-      i.scan.carried = int(words.within(0, kMostRegisters, "how much a scan carries"));
-      i.scan.walked = int(words.within(1, kMostRegisters, "what a scan walks along"));
+      i.scan.carried = int(words.within(0, words.length(), "how much a scan carries"));
+      i.scan.walked = int(words.within(1, words.length(), "what a scan walks along"));
       i.scan.dim = int(words.within(0, kMaxDims, "the dimension of a scan"));
       i.scan.reverse = words.within(0, 2, "the direction of a scan");
       routine();
@@ -100,7 +100,7 @@ void read_kind(Words& words, Instruction& i, int own, int routines, int register
 
 Routine read_routine(Words& words, int own, int routines, int weights) {
   Routine r;
-  r.registers = int(words.within(0, kMostRegisters, "how many registers there are"));
+  r.registers = int(words.within(0, words.length(), "how many registers there are"));
   r.inputs = int(words.within(0, r.registers + 1, "how many inputs there are"));
   for (size_t n = words.count(); n-- > 0;) {
     Instruction& i = r.body.emplace_back();

@@ -57,7 +57,7 @@ Tensor& PlanRun::as_made(int value, int slot) {
   TensorRef& t = values[size_t(value)];
   need_memory(*t);
   const Use& made = program.made_as(slot);
-  if (laid_out(*t, made.sizes(), made.strides())) return *t;
+  if (t->dtype == made.dtype && laid_out(*t, made.sizes(), made.strides())) return *t;
   TensorRef again = empty_strided(made.sizes(), made.strides(), made.dtype, made.device);
   copy_into(*again, *t);
   replaced_.push_back(std::exchange(t, std::move(again)));  // another argument of the step may be that tensor

@@ -33,7 +33,7 @@ struct Reader {
 
   int number(size_t below, const char* what) { return int(words.within(0, int64_t(below), what)); }
   int value() {
-    const int v = number(1 << 24, "a value of the plan");
+    const int v = number(size_t(words.length()), "a value of the plan");
     plan.values = std::max(plan.values, v + 1);
     return v;
   }
@@ -99,6 +99,39 @@ struct Reader {
     return a;
   }
 
+  // Whether a kernel finds there what its operator's schema says.
+  bool fits(const Arg& arg, const PlanArg& a) const {
+    using enum PlanArg::Kind;
+    const bool tensor = a.kind == Outside || a.kind == Made || a.kind == View;
+    const Value& v = a.kind == Given ? p.entries[size_t(a.at)].args[a.of] : a.literal;
+    if (a.kind == List) {
+      const bool some = arg.type == Type::OptionalTensors;
+      return (arg.type == Type::Tensors || some) && std::ranges::all_of(a.list, [&](const PlanArg& item) {
+        return item.kind == Literal ? some && item.literal.none() : item.kind != Given && item.kind != List;
+      });
+    }
+    if (tensor) return arg.type == Type::Tensor;
+    if (v.none()) return arg.optional || (arg.has_default && arg.value.none());
+    switch (arg.type) {
+      case Type::Tensor: return arg.number && v.is_number();
+      case Type::Tensors:
+      case Type::OptionalTensors: return v.tag == Tag::Ints && v.ints.size == 0;
+      case Type::Scalar:
+      case Type::Float: return v.is_number();
+      case Type::Int: return v.tag == Tag::Int;
+      case Type::Ints:
+      case Type::Bools: return v.tag == Tag::Ints || v.tag == Tag::Bools;
+      case Type::Floats: return v.tag == Tag::Floats;
+      case Type::Bool: return v.tag == Tag::Bool;
+      case Type::Str: return v.tag == Tag::Str;
+      case Type::DType: return v.tag == Tag::DType;
+      case Type::Device: return v.tag == Tag::Device;
+      case Type::Layout:
+      case Type::MemoryFormat: return v.tag == Tag::Int;
+      default: return false;
+    }
+  }
+
   PlanCall call() {
     PlanCall c;
     const std::string_view name = words.text();
@@ -107,9 +140,12 @@ struct Reader {
     c.inplace = words.within(0, 2, "whether a call is in place");
     c.list_result = c.op->schema.list_result;
     for (size_t n = words.count(); n-- > 0;) c.args.push_back(argument());
-    if (c.args.size() != c.op->schema.args.size()) words.fail(concat("a call of ", name, " has other arguments"));
+    const auto& args = c.op->schema.args;
+    bool fit = c.args.size() == args.size();
+    for (size_t k = 0; fit && k < args.size(); ++k) fit = fits(args[k], c.args[k]);
+    if (!fit) words.fail(concat("a call of ", name, " has other arguments"));
     for (size_t n = words.count(); n-- > 0;) {
-      const int made = int(words.within(-1, 1 << 24, "a value of the plan"));
+      const int made = int(words.within(-1, words.length(), "a value of the plan"));
       plan.values = std::max(plan.values, made + 1);
       c.makes.push_back(made);
     }

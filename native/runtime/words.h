@@ -30,7 +30,8 @@ class Words {
     const int64_t bytes = within(0, int64_t(all_.size() - at_) * 8 + 1, "the length of a text");
     return {reinterpret_cast<const char*>(rest(size_t(bytes + 7) / 8).data()), size_t(bytes)};
   }
-  bool done() const { return at_ == all_.size(); }
+  // How many there are: whatever has a number of its own is written in at least one.
+  int64_t length() const { return int64_t(all_.size()); }
   [[noreturn]] void fail(const std::string& why) const { value_error(what_, ": at word ", at_, ", ", why); }
 
  private:

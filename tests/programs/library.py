@@ -86,12 +86,13 @@ def fuzz(library, path, inputs, seed, count):
     """Files with a few wrong bytes end in an error or in results, and the process lives."""
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
     numbers, raw, arrays = np.random.default_rng(int(seed)), Path(path).read_bytes(), list(np.load(inputs).values())
-    begin, damaged, errors = raw.index(b"FLAMBEAU"), Path(path).with_suffix(".damaged"), 0
-    end = raw.index(b"PK", begin)
+    damaged, errors = Path(path).with_suffix(".damaged"), 0
+    begins = [raw.index(b"native/program"), raw.index(b"native/plans")]
+    parts = [(begin, raw.index(b"PK", begin)) for begin in begins] + [(0, len(raw))]
     for _ in range(int(count)):
         changed = bytearray(raw)
         for _ in range(numbers.integers(1, 4)):
-            at = numbers.integers(begin, end) if numbers.random() < 0.9 else numbers.integers(len(raw))
+            at = numbers.integers(*parts[numbers.choice(3, p=[0.45, 0.45, 0.1])])
             changed[at] = numbers.choice([0, 1, 255, changed[at] ^ 1, numbers.integers(256)])
         damaged.write_bytes(changed if numbers.random() < 0.9 else changed[:numbers.integers(len(raw))])
         signal.alarm(20)

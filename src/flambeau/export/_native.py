@@ -282,7 +282,7 @@ class _Routine:
         self.emit(_CALL, head, None, results)
         return made if several else results[0]
 
-    def _inner(self, module, known=()):
+    def _inner(self, module):
         """The number of the routine of a branch or a body, and its results' structure."""
         body = getattr(module, "body", module)
         placeholders = [n for n in body.graph.nodes if n.op == "placeholder"]
