@@ -202,7 +202,8 @@ Plan* upward::plan_program(const Program& p) {
   checked(PyBytes_AsStringAndSize(described.p, &bytes, &n));
   if (noted_plans) {
     Held key{PyBytes_FromStringAndSize(reinterpret_cast<const char*>(p.key.data()), Py_ssize_t(p.key.size() * 8))};
-    Held note = checked(PyTuple_Pack(2, checked(key.give()).p, described.p));
+    Held sizes{numbers_object(p.sizes_at)};
+    Held note = checked(PyTuple_Pack(3, checked(key.give()).p, sizes.p, described.p));
     checked(PyList_Append(noted_plans, note.p));
   }
   std::vector<int64_t> words(size_t(n) / sizeof(int64_t));

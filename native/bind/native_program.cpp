@@ -43,7 +43,7 @@ PyObject* run_native(PyObject*, PyObject* args) {
   });
 }
 
-// plan_native(words, weights, inputs) -> [(key, words) of each plan]; inputs need no values
+// plan_native(words, weights, inputs) -> [(key, where sizes stand in it, words) of each plan]; inputs need no values
 PyObject* plan_native(PyObject*, PyObject* args) {
   return guarded([&] {
     const Given given(args);

@@ -60,6 +60,7 @@ struct Loaded::Recording {
   Recording(const Loaded& program, Way way) : program(program) {
     tracer.pointwise = way == Way::Together;
     tracer.anew = !program.archive_;
+    tracer.marks = true;
     before = exchange_recorder(way == Way::AtOnce ? nullptr : &tracer);
   }
   ~Recording() {
@@ -90,17 +91,32 @@ Loaded::Loaded(std::string_view words, const std::vector<TensorRef>& weights) : 
 
 std::unique_ptr<Plan> Loaded::plan_for(const Program& p) {
   if (!recording_) return nullptr;
-  const auto& plans = recording_->program.plans_;
-  auto found = plans.find(p.key);
-  if (found != plans.end()) return read_plan(p, Words(found->second, "a plan of the program"));
+  for (const Kept& plan : recording_->program.plans_)
+    if (plan.serves(p)) return read_plan(p, Words(plan.words, "a plan of the program"));
   recording_->missed = true;
   return nullptr;
 }
 
+bool Loaded::Kept::serves(const Program& p) const {
+  if (key.size() != p.key.size() || sizes_at != p.sizes_at) return false;
+  std::map<uint64_t, uint64_t> names;  // of a size there -> here
+  auto size = sizes_at.begin();
+  for (size_t k = 0; k < key.size(); ++k) {
+    const bool named = size != sizes_at.end() && *size == int64_t(k);
+    size += named;
+    if (!named || key[k] < 2 || p.key[k] < 2) {
+      if (key[k] != p.key[k]) return false;
+    } else if (names.try_emplace(key[k], p.key[k]).first->second != p.key[k]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void Loaded::read_plans(Words words) {
   for (size_t n = words.count(); n-- > 0;) {
-    const std::span<const int64_t> key = words.list(), plan = words.list();
-    plans_[{key.begin(), key.end()}] = {plan.begin(), plan.end()};
+    const std::span<const int64_t> key = words.list(), sizes_at = words.list(), plan = words.list();
+    plans_.push_back({{key.begin(), key.end()}, {sizes_at.begin(), sizes_at.end()}, {plan.begin(), plan.end()}});
   }
 }
 

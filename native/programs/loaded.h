@@ -39,7 +39,14 @@ class Loaded {
   std::vector<Input> inputs_;
   std::vector<std::string> outputs_;
   std::vector<Routine> routines_;
-  std::map<std::vector<uint64_t>, Words64> plans_;  // by the key of the captured program
+  // A plan serves every program whose key is the same, apart from sizes that differ in the plan's and are equal in the
+  // program's: of sizes a plan only relies on those that are 0, 1 or equal.
+  struct Kept {
+    std::vector<uint64_t> key;
+    Words64 sizes_at, words;
+    bool serves(const Program& p) const;
+  };
+  std::vector<Kept> plans_;
   // How inputs of these sizes are run: written down as a whole, which a plan then runs; computed at once, but large
   // pointwise calls together, where the file has no plan for them; or at once, where all tensors are small.
   enum class Way : uint8_t { Whole, Together, AtOnce };

@@ -53,12 +53,13 @@ void Program::clear() {
   lines.clear();
   codes.clear();
   key.clear();
+  sizes_at.clear();
   arena.clear();
   std::ranges::fill(table_, -1);
   if (named_) std::ranges::fill(names_, std::pair<int64_t, uint64_t>{});
   named_ = 0;
   outside_ = 0;
-  foreign_ = exact = fast = record = pointwise = anew = draws = false;
+  foreign_ = exact = fast = record = pointwise = anew = marks = draws = false;
   stage = Stage::Open;
   why = Why::End;
   planner = nullptr;
@@ -146,6 +147,10 @@ std::pair<int64_t, uint64_t>* Program::place_of_name(int64_t size) {
   return &names_[at];
 }
 
+void Program::mark_sizes(size_t n) {
+  for (size_t k = key.size() - n; k < key.size(); ++k) sizes_at.push_back(int64_t(k));
+}
+
 int Program::note_use(const Tensor& t, int slot) {
   Use u{slot, t.dtype, t.ndim, uint16_t(t.flags & kWrappedNumber), t.device, t.offset(), nullptr};
   int64_t* dims = arena.take<int64_t>(2 * size_t(t.ndim));
@@ -172,6 +177,7 @@ int Program::use_of(const Tensor& t) {
   *to++ = named(u.offset);
   *to++ = named(t.numel);
   for (int k = 0; k < n; ++k) *to++ = named(u.dims[k]);
+  if (marks) mark_sizes(size_t(2 + n));
   return number;
 }
 
@@ -200,6 +206,7 @@ const T* Program::write_words(const T* data, int64_t n, bool sizes) {
   key.push_back(uint64_t(n));
   for (int64_t j = 0; j < n; ++j)
     key.push_back(sizes ? named(int64_t(list[j])) : std::bit_cast<uint64_t>(list[j]));
+  if (sizes && marks) mark_sizes(size_t(n));
   return list;
 }
 

@@ -97,6 +97,7 @@ struct Program {
   std::vector<Place> lines;  // of the entries; `codes` keeps what they name
   std::vector<Ref<Object>> codes;
   std::vector<uint64_t> key;
+  std::vector<int64_t> sizes_at;  // which words of the key are sizes, strides and offsets, if that is to be known
   Arena arena;
   Stage stage = Stage::Open;
   Why why = Why::End;
@@ -111,6 +112,7 @@ struct Program {
   bool record = false;           // devices that can repeat its runs as a whole do
   bool pointwise = false;        // nothing but pointwise calls on the CPU, which run together
   bool anew = false;             // its plan is made for this run alone
+  bool marks = false;            // sizes_at is to be known
   const void* thread = nullptr;  // that runs it
   std::shared_ptr<Plan> plan;    // with which it has run
   int64_t refcount = 1;
@@ -143,6 +145,7 @@ struct Program {
   void write_number(const Value& v);
   uint64_t named(int64_t size);
   std::pair<int64_t, uint64_t>* place_of_name(int64_t size);
+  void mark_sizes(size_t n);     // the last n words of the key
   template <class T> const T* write_words(const T* data, int64_t n, bool sizes);
   void write_argument(const Value& from, const Arg& arg, Value& to);
   void write_results(Call& c, Entry& e);

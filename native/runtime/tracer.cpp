@@ -171,6 +171,7 @@ bool Tracer::take(Call& c) {
     program->record = record;
     program->pointwise = pointwise;
     program->anew = anew;
+    program->marks = marks;
     program->key.push_back(reinterpret_cast<uint64_t>(planner) ^ program->exact ^ uint64_t(fast) << 1 ^
                            uint64_t(pointwise) << 2);
   }

@@ -14,6 +14,7 @@ struct Tracer final : Recorder {
   bool exact = false, fast = false, record = false;  // the same
   bool pointwise = false;      // nothing is put off but large pointwise calls on the CPU
   bool anew = false;           // plans are neither looked up nor kept
+  bool marks = false;          // programs know which words of their keys are sizes
   bool planning = false;       // plan() will end it: what cannot be put off is an error
   int64_t at_once = 0;         // what could not be put off so far: calls, looks at memory, seeds
   int64_t calls = 0, numbers = 0;  // written down so far, and the numbers in the largest tensor of each

@@ -58,13 +58,14 @@ def native_program(program, place):
 
 
 def _plans(found, words):
-    """Plans for the sizes of the example, for open sizes of 1, and for such that are equal to no other; nothing is
-    computed."""
+    """Plans for the sizes of the example, for open sizes of 1, and for such that are equal to no other, which serve all
+    sizes but 0 and 1; nothing is computed."""
     plans, held = {}, Words()
     for inputs in found.examples():
         with contextlib.suppress(RuntimeError, ValueError, IndexError):  # it looks at values, or is not for these sizes
-            plans |= dict(_C.plan_native(words, found.tensors(), inputs))
-    held.items(list(plans.items()), lambda pair: [held.numbers(array("q", part)) for part in pair])
+            plans |= {key: (array("q", key), sizes, array("q", plan))
+                      for key, sizes, plan in _C.plan_native(words, found.tensors(), inputs)}
+    held.items(list(plans.values()), lambda parts: [held.numbers(part) for part in parts])
     return held.bytes()
 
 
