@@ -1,6 +1,7 @@
 """Files of exported programs: what they keep, what they refuse, and that nothing in them is run."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import random
@@ -96,6 +97,22 @@ def test_containers_with_names():
         _pytree._register_namedtuple(Pair, serialized_type_name="tests.Pair")
     result = load(io.BytesIO(written(program))).module()(Pair(flambeau.ones(1), flambeau.zeros(1)))
     assert isinstance(result, Pair) and list(result.second) == ["b", "a"] and result.first.item() == 2
+
+
+def test_dataclasses_with_names():
+    @dataclasses.dataclass
+    class Both:
+        a: flambeau.Tensor
+        b: flambeau.Tensor
+
+    class Swaps(nn.Module):
+        def forward(self, both):
+            return Both(both.b, both.a + 1)
+
+    flambeau.export.register_dataclass(Both, serialized_type_name="tests.Both")
+    both = Both(flambeau.ones(2), flambeau.zeros(2))
+    result = load(io.BytesIO(written(export(Swaps(), (both,))))).module()(both)
+    assert isinstance(result, Both) and result.b.tolist() == [2, 2]
 
 
 def test_versions_of_operators():
