@@ -132,12 +132,12 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     kept = tuple(preserve_module_call_signature)
     options = {"kept": kept, "defers": bool(prefer_deferred_runtime_asserts_over_guards)}
     try:
-        return _exported(mod, args, kwargs, said, options)
+        return exported(mod, args, kwargs, said, options)
     except InsideAStep:  # it is taken apart
-        return _exported(mod, args, kwargs, said, options | {"whole": False})
+        return exported(mod, args, kwargs, said, options | {"whole": False})
 
 
-def _exported(mod, args, kwargs, said, options):
+def exported(mod, args, kwargs, said, options):
     """The program of as many runs as it takes until its conditions on sizes are known."""
     env = ShapeEnv(duck_shape=False)
     env.restarts = True
