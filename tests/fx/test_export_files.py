@@ -157,19 +157,31 @@ def test_versions_of_operators():
 
 def test_operators_of_ones_own():
     @flambeau.library.custom_op("tests_export::scaled", mutates_args=())
-    def scaled(x: flambeau.Tensor, factor: float, *, shift: int = 0) -> flambeau.Tensor:
-        return x * factor + shift
+    def scaled(x: flambeau.Tensor, factor: float, sizes: list[int], *, shift: int = 0) -> flambeau.Tensor:
+        return (x * factor + shift).expand(sizes).clone()
 
     @scaled.register_fake
-    def _(x, factor, *, shift=0):
-        return flambeau.empty_like(x)
+    def _(x, factor, sizes, *, shift=0):
+        return x.new_empty(sizes)
 
     class Scales(nn.Module):
         def forward(self, x):
-            return flambeau.ops.tests_export.scaled(x, 2.5, shift=1)
+            return flambeau.ops.tests_export.scaled(x, 2.5, [1, 2], shift=1)
 
     content = written(export(Scales(), (flambeau.ones(2),)))
-    assert load(io.BytesIO(content)).module()(flambeau.ones(2)).tolist() == [3.5, 3.5]
+    assert load(io.BytesIO(content)).module()(flambeau.ones(2)).tolist() == [[3.5, 3.5]]
+
+
+def test_operators_that_only_this_library_has():
+    """They keep all their arguments, those given one by one included."""
+    class Own(nn.Module):
+        def forward(self, x):
+            return flambeau.block_diag(x, x, x), flambeau.cartesian_prod(x[0], x[1]), flambeau.fft.rfft(x)
+
+    x = flambeau.randn(2, 3)
+    program = export(Own(), (x,))
+    for again in (program, program.run_decompositions()):
+        assert same(load(io.BytesIO(written(again))).module()(x), Own()(x))
 
 
 def test_files_keep_what_was_given_with_them(tmp_path):
