@@ -249,6 +249,32 @@ def test_gradients_go_through():
     assert flambeau.equal(found, net.first.weight.grad) and module.first.weight is net.first.weight
 
 
+class Derives(nn.Module):
+    """Transforms and gradients inside of forward, over operators that are one step elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3))
+
+    def forward(self, x):
+        F = nn.functional
+        rows = flambeau.vmap(lambda r: F.gelu(F.pad(r, (1, 1)))[:3] + F.mse_loss(r, r * 2))(x)
+        slope = flambeau.func.grad(lambda y: F.cross_entropy(self.net(y), flambeau.tensor([0, 1, 2])))(x[:3])
+        forward = flambeau.func.jvp(lambda y: F.glu(F.pad(y, (0, 1))), (x,), (x,))[1]
+        y = x.detach().requires_grad_()
+        found, = flambeau.autograd.grad(F.pad(self.net(y), (1, 1)).square().sum(), y)
+        return rows, slope, forward, found
+
+
+def test_derivatives_in_a_program():
+    net = Derives().eval()
+    program = export(net, (flambeau.randn(4, 3),))
+    x = flambeau.randn(4, 3)
+    for again in (program, reread(program), program.run_decompositions()):
+        for found, expected in zip(again.module()(x), net(x), strict=True):
+            assert flambeau.allclose(found, expected, atol=1e-6)
+
+
 def test_control_flow_in_a_program():
     class Choice(nn.Module):
         def forward(self, x):

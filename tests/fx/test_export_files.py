@@ -1,11 +1,13 @@
 """Files of exported programs: what they keep, what they refuse, and that nothing in them is run."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import random
 import zipfile
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from .test_export import Net, written
 from .test_unflatten import copied, same
 
 PROGRAMS = programs(flambeau)
+PYTORCH = Path(__file__).with_name("pytorch_programs")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -34,6 +37,34 @@ def test_programs_are_read_as_they_were(name):
     assert same(again.module()(*copied(args)), program.module()(*copied(args)))
     second = written(load(io.BytesIO(content)))
     assert written(load(io.BytesIO(second))) == second
+
+
+@pytest.mark.parametrize("path", sorted(PYTORCH.glob("*.pt2")), ids=lambda path: path.stem)
+def test_programs_that_pytorch_wrote(path):
+    """Files of PyTorch 2.13, without the lines that made their steps: they give what the same functions give here."""
+    make, args, _ = PROGRAMS[path.stem.removesuffix("_decomposed")]
+    program = load(path)
+    assert program.dialect == ("ATEN" if "decomposed" in path.stem else "TRAINING")
+    args, _ = program.example_inputs if program.example_inputs is not None else (args, {})
+    given, again = copied(args), copied(args)
+    assert same(program.module()(*given), make()(*again)) and same(given, again)
+    assert same(flambeau.export.unflatten(load(path))(*copied(args)), make()(*copied(args)))
+    assert same(load(path).run_decompositions().module()(*copied(args)), make()(*copied(args)))
+    assert same(load(io.BytesIO(written(load(path)))).module()(*copied(args)), make()(*copied(args)))
+
+
+def test_what_pytorchs_programs_ask_of_their_arguments():
+    program = load(PYTORCH / "sizes.pt2")
+    module = program.module()
+    for rows in (4, 6, 10):
+        assert module(flambeau.randn(rows, 3), flambeau.randn(9, 3))[0].shape == (rows // 2, 3)
+    with pytest.raises(AssertionError, match="the program is for sizes with"):
+        module(flambeau.randn(7, 3), flambeau.randn(9, 3))
+    with pytest.raises(AssertionError, match=r"shape\[1\] must be 3"):
+        module(flambeau.randn(8, 4), flambeau.randn(9, 3))
+    values = load(PYTORCH / "values.pt2").module()
+    with pytest.raises(RuntimeError, match="does not hold"):
+        values(flambeau.randn(4, 6), flambeau.tensor(5))
 
 
 def test_tensors_lie_as_bytes_at_multiples_of_64():
@@ -98,6 +129,22 @@ def test_containers_with_names():
     assert isinstance(result, Pair) and list(result.second) == ["b", "a"] and result.first.item() == 2
 
 
+def test_dataclasses_with_names():
+    @dataclasses.dataclass
+    class Both:
+        a: flambeau.Tensor
+        b: flambeau.Tensor
+
+    class Swaps(nn.Module):
+        def forward(self, both):
+            return Both(both.b, both.a + 1)
+
+    flambeau.export.register_dataclass(Both, serialized_type_name="tests.Both")
+    both = Both(flambeau.ones(2), flambeau.zeros(2))
+    result = load(io.BytesIO(written(export(Swaps(), (both,))))).module()(both)
+    assert isinstance(result, Both) and result.b.tolist() == [2, 2]
+
+
 def test_versions_of_operators():
     file = io.BytesIO()
     save(export(Net(), (flambeau.randn(5, 4),)), file, opset_version={"mine": 3})
@@ -110,19 +157,31 @@ def test_versions_of_operators():
 
 def test_operators_of_ones_own():
     @flambeau.library.custom_op("tests_export::scaled", mutates_args=())
-    def scaled(x: flambeau.Tensor, factor: float, *, shift: int = 0) -> flambeau.Tensor:
-        return x * factor + shift
+    def scaled(x: flambeau.Tensor, factor: float, sizes: list[int], *, shift: int = 0) -> flambeau.Tensor:
+        return (x * factor + shift).expand(sizes).clone()
 
     @scaled.register_fake
-    def _(x, factor, *, shift=0):
-        return flambeau.empty_like(x)
+    def _(x, factor, sizes, *, shift=0):
+        return x.new_empty(sizes)
 
     class Scales(nn.Module):
         def forward(self, x):
-            return flambeau.ops.tests_export.scaled(x, 2.5, shift=1)
+            return flambeau.ops.tests_export.scaled(x, 2.5, [1, 2], shift=1)
 
     content = written(export(Scales(), (flambeau.ones(2),)))
-    assert load(io.BytesIO(content)).module()(flambeau.ones(2)).tolist() == [3.5, 3.5]
+    assert load(io.BytesIO(content)).module()(flambeau.ones(2)).tolist() == [[3.5, 3.5]]
+
+
+def test_operators_that_only_this_library_has():
+    """They keep all their arguments, those given one by one included."""
+    class Own(nn.Module):
+        def forward(self, x):
+            return flambeau.block_diag(x, x, x), flambeau.cartesian_prod(x[0], x[1]), flambeau.fft.rfft(x)
+
+    x = flambeau.randn(2, 3)
+    program = export(Own(), (x,))
+    for again in (program, program.run_decompositions()):
+        assert same(load(io.BytesIO(written(again))).module()(x), Own()(x))
 
 
 def test_files_keep_what_was_given_with_them(tmp_path):
@@ -144,7 +203,7 @@ def changed(change):
             if name.endswith("model.json"):
                 data = json.loads(content)
                 change(data)
-                content = json.dumps(data)
+                content = json.dumps(data).replace('"DEEP"', "[" * 9000 + "]" * 9000)
             archive.writestr(name, content)
     return io.BytesIO(new.getvalue())
 
@@ -240,6 +299,19 @@ def test_names_never_become_code(tmp_path, k):
         flambeau.export.unflatten(program)(flambeau.randn(5, 4))
         program.run_decompositions().module()(flambeau.randn(5, 4))
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("text", [
+    "Add(" * 4000 + "Integer(1)" + ")" * 4000, "(" * 5000, "Mul(" + ", ".join(
+        f"Add(Symbol('s{k}'), Symbol('s{k + 1}'), Integer(1))" for k in range(40)) + ")"])
+def test_expressions_without_end(text):
+    with pytest.raises(ValueError, match=r"export\.load"):
+        load(changed(size(text)))
+
+
+def test_texts_without_end():
+    with pytest.raises(ValueError, match=r"export\.load"):
+        load(changed(lambda data: data.update(more="DEEP")))
 
 
 def test_names_of_attributes_are_quoted():

@@ -57,13 +57,16 @@ def _arguments(text):
     return tuple(found)
 
 
-def fitting(name, args, kwargs):
+def fitting(name, args, kwargs, overload=None):
     """(Form, [(Argument, value, whether it is given by name)]) of a call, or None where no overload fits.
 
     A number may stand for a tensor where nothing else fits, and a number for a list of them.
+
+    overload    the one that it is of, where that is known; the table has overloads of the same arguments once
     """
+    known = [form for form in forms(name) if form.name == overload] or forms(name)
     for loose in (False, True):
-        for form in forms(name):
+        for form in known:
             found = _bound(form, args, kwargs, loose)
             if found is not None:
                 return form, found

@@ -160,10 +160,12 @@ _SPELLED = {"dropout": _dropout, "cross_entropy": _cross_entropy, "interpolate":
 #: names that differ
 _NAMES = {"fill_scalar_": "fill_", "fill_scalar": "fill", "logsigmoid": "log_sigmoid", "scatter_src": "scatter",
           "scatter_value": "scatter", "index_fill_number": "index_fill", "index_fill_tensor": "index_fill",
-          "bernoulli_float_": "bernoulli_", "bernoulli_tensor": "bernoulli", "nonzero_rows": "nonzero"}
+          "nll_loss": "nll_loss_nd", "bernoulli_float_": "bernoulli_", "bernoulli_tensor": "bernoulli",
+          "nonzero_rows": "nonzero"}
 #: composites of nn.functional that TorchScript has under the same name, with the same arguments
-_OF_NETWORKS = {"glu", "scaled_dot_product_attention", "pad", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "dropout",
-                "alpha_dropout", "feature_alpha_dropout", "cross_entropy"}
+_OF_NETWORKS = {"glu", "scaled_dot_product_attention", "pad", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+                "dropout", "alpha_dropout", "feature_alpha_dropout", "cross_entropy",
+                *(f"max_pool{n}d_with_indices" for n in (1, 2, 3))}
 #: composites that have other arguments there
 OTHERWISE = frozenset("""
     lu unique unravel_index svd_lowrank pca_lowrank lobpcg meshgrid cartesian_prod block_diag broadcast_tensors

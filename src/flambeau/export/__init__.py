@@ -29,7 +29,9 @@ globals().update(refusals("export", "programs are exported without their gradien
 
 
 def register_dataclass(cls, *, serialized_type_name=None):
-    """Lets arguments and results of exported modules be objects of a dataclass; files cannot hold them.
+    """Lets arguments and results of exported modules be objects of a dataclass.
+
+    serialized_type_name    what the class is called in files; without a name they do not hold its objects
 
     >>> import dataclasses, flambeau
     >>> @dataclasses.dataclass

@@ -2,6 +2,7 @@
 written. Functions are found in tables; a file reaches nothing else.
 """
 
+import inspect
 import math
 import operator
 
@@ -9,7 +10,7 @@ from .. import _C
 from .._aten.lookup import AtenOverload, aten
 from .._aten.overloads import Argument, fitting
 from .._aten.spelling import OTHER_MEANINGS, spelled
-from .._shown import class_name, shown
+from .._shown import shown
 from .._symbolic import numbers
 from ..fx._targets import INFIX
 from ..ops import OPS
@@ -89,8 +90,14 @@ class Written:
         self.target, self.arguments, self.lists, self.item = target, arguments, lists, item
 
 
-def _positional(names, args, kinds="*"):
-    return [(Argument(kinds, name, False, False), value) for name, value in zip(names, args)]
+def _positional(names, args):
+    """Arguments by place, under their names where they have some."""
+    names = [*names, *(f"arg{k}" for k in range(len(names), len(args)))]
+    return [(Argument("*", name, False, False), value) for name, value in zip(names, args)]
+
+
+def _by_name(kwargs):
+    return [(Argument("*", name, True, True), value) for name, value in kwargs.items()]
 
 
 def write_call(node):
@@ -114,7 +121,7 @@ def write_call(node):
 
 
 def _with_overload(name, args, kwargs, overload=None):
-    found = fitting(name, args, kwargs)
+    found = fitting(name, args, kwargs, overload)
     if found is None:
         if overload is not None:
             raise NotImplementedError(f"export.save: no overload of aten.{name} takes the arguments that "
@@ -138,22 +145,11 @@ def _of_operator(op, node):
 
 
 def _named(target, op, node):
-    names = [a[0] for a in op.arguments]
-    return Written(target, [*_positional(names, node.args), *((Argument("*", key, True, True), value)
-                                                              for key, value in node.kwargs.items())])
+    names = inspect.signature(op).parameters if op.arguments is None else [name for name, *_ in op.arguments]
+    return Written(target, [*_positional(names, node.args), *_by_name(node.kwargs)])
 
 
 def _of_library(target, node):
     schema = target._schema if isinstance(target, Overload) else target.default._schema
-    inner = str(schema).partition("(")[2].rpartition(") ->")[0]
-    names = [part.partition("=")[0].split()[-1] for part in inner.split(", ") if part.strip() != "*" and part]
-    call = [*_positional(names, node.args), *((Argument("*", key, True, True), value)
-                                              for key, value in node.kwargs.items())]
+    call = [*_positional([a.name for a in schema.arguments], node.args), *_by_name(node.kwargs)]
     return Written(f"torch.ops.{target.qualified.replace('::', '.')}.default", call)
-
-
-# ---- values of arguments ---------------------------------------------------------------------------------------------
-
-def refuse_value(x):
-    """Says that an argument has no form in files."""
-    raise NotImplementedError(f"export.save: an argument in the graph is a {class_name(type(x))}, which no file holds")

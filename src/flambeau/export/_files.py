@@ -53,8 +53,8 @@ class _Archive:
 
 
 def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
-    """Writes an exported program to a file that `load` reads, here and in PyTorch: the graph as data, the weights, the
-    example arguments.
+    """Writes an exported program to a file that `load` reads, here and in PyTorch: the graph as data, the weights, and
+    the example arguments where they are plain data.
 
     PyTorch reads a file whose operators it has: those that only this library has are written by their names here.
 
@@ -108,8 +108,7 @@ def _write(ep, program, file, top, extra):
     archive.put("native/plans", plans)
     content = json.dumps(data, allow_nan=False).encode()
     archive.put(f"models/{_MODEL}.json", content)
-    archive.put(f"data/sample_inputs/{_MODEL}.pt", b"" if ep.example_inputs is None else
-                _payload.bytes_of(ep.example_inputs))
+    archive.put(f"data/sample_inputs/{_MODEL}.pt", _example_bytes(ep.example_inputs))
     for name, text in (extra or {}).items():
         archive.put(f"extra/{name}", text.encode() if isinstance(text, str) else text)
     archive.put("archive_format", b"pt2")
@@ -141,6 +140,13 @@ def _program_data(ep, versions):
             "schema_version": dict(zip(("major", "minor"), VERSION)), "verifiers": [ep.dialect],
             "torch_version": RELEASE, "guards_code": _conditions(ep)}
     return data, ep.constants | {lifted.found[name][0]: lifted.found[name][1].detach() for name in names}
+
+
+def _example_bytes(examples):
+    """The example arguments; nothing where there are none, or objects that are no plain data."""
+    with contextlib.suppress(TypeError):
+        return _payload.bytes_of(examples) if examples is not None else b""
+    return b""
 
 
 def _ranges(ep, names):

@@ -132,12 +132,12 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     kept = tuple(preserve_module_call_signature)
     options = {"kept": kept, "defers": bool(prefer_deferred_runtime_asserts_over_guards)}
     try:
-        return _exported(mod, args, kwargs, said, options)
+        return exported(mod, args, kwargs, said, options)
     except InsideAStep:  # it is taken apart
-        return _exported(mod, args, kwargs, said, options | {"whole": False})
+        return exported(mod, args, kwargs, said, options | {"whole": False})
 
 
-def _exported(mod, args, kwargs, said, options):
+def exported(mod, args, kwargs, said, options):
     """The program of as many runs as it takes until its conditions on sizes are known."""
     env = ShapeEnv(duck_shape=False)
     env.restarts = True
@@ -156,11 +156,11 @@ class Export:
     """One run of the module.
 
     whole       calls that PyTorch has an operator for are one step each (_whole.py)
-    kept        names of modules whose calls keep their form (_modules.py)
+    kept        names of modules whose calls keep their form (_modules.py); None: no step needs to know its modules
     defers      named sizes may be bounded by the program
     """
 
-    whole, kept, defers = True, (), False
+    whole, kept, defers = True, None, False
 
     def __init__(self, mod, args, kwargs, said, env):
         self.mod, self.args, self.kwargs, self.env = mod, args, kwargs, env
@@ -181,7 +181,7 @@ class Export:
         nodes = tuple(self.tracer.of_value(x) for x in results)
         self.tracer.size_nodes.assertions(mode.shape_env)
         self.tracer.create_node("output", "output", (nodes,), {})
-        kept = self.calls.nodes
+        kept = self.calls.nodes if self.kept is not None else ()
         self.tracer.graph.eliminate_dead_code(lambda node: node in kept or stays(node))
         return values, results, nodes, out_spec
 
@@ -193,9 +193,12 @@ class Export:
 
     def called(self, args, kwargs):
         """The module's results."""
-        self.calls = Calls(self.tracer, self.mod, self.kept)
-        with Whole() if self.whole else contextlib.nullcontext(), self.calls.recorded():
-            return self.mod(*args, **kwargs)
+        with Whole() if self.whole else contextlib.nullcontext():
+            if self.kept is None:
+                return self.mod(*args, **kwargs)
+            self.calls = Calls(self.tracer, self.mod, self.kept)
+            with self.calls.recorded():
+                return self.mod(*args, **kwargs)
 
     def program(self):
         """The ExportedProgram."""

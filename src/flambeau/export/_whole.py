@@ -4,6 +4,7 @@ import flambeau
 
 from .. import _C
 from .._aten.spelling import REDUCTIONS, named, stays_whole
+from .._subclasses.fake import leaves
 from .._subclasses.fake_tensor import FakeTensor
 from .._tensor.overriding import TorchFunctionMode
 from ..fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_innermost_proxy_mode
@@ -24,10 +25,13 @@ class Whole(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         mode = get_innermost_proxy_mode()
+        if mode is None:  # it runs what it has recorded
+            return func(*args, **kwargs)
         if self.table is not None and func in self.table:
             own = self.table.own(func)
             return (func if own is None or not mode.enable_tracing else own)(*args, **kwargs)
-        if not (isinstance(func, _C.Op) and mode.enable_tracing and stays_whole(func) and _told(func, args, kwargs)):
+        if not (isinstance(func, _C.Op) and mode.enable_tracing and stays_whole(func) and _told(func, args, kwargs)
+                and not _inside_a_transform(args, kwargs)):
             return func(*args, **kwargs)
         tracer = mode.tracer
         node = tracer.create_node("call_function", func, tracer.of_value(tuple(args)), tracer.of_value(dict(kwargs)))
@@ -35,6 +39,11 @@ class Whole(TorchFunctionMode):
             recurrent = func.name in _RECURRENT and isinstance(args[0], FakeTensor)
             result = _recurrent(*args) if recurrent else func(*args, **kwargs)
         return mode.track(result, node)
+
+
+def _inside_a_transform(args, kwargs):
+    """Whether `vmap`, `grad` and their kind have wrapped the arguments: what they make of the call is recorded."""
+    return any(isinstance(x, _C.Tensor) and _C.level_of(x) for x in leaves(args, kwargs))
 
 
 def _recurrent(x, hx, params, has_biases, layers, dropout, train, bidirectional, batch_first):

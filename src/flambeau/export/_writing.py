@@ -13,7 +13,7 @@ from .._symbolic.numbers import SymBool, SymFloat, SymInt
 from ..fx import GraphModule, Node
 from ..ops.namespaces import READINGS
 from ..utils import _pytree
-from ._calls import refuse_value, write_call
+from ._calls import write_call
 from ._checks import lone
 from ._expressions import Names, written
 from ._higher_order import HigherOrder
@@ -36,6 +36,10 @@ def floats_of(graph):
     """The symbols of a graph that stand for the values of floats."""
     values = [node.meta.get("val") for node in graph.nodes if node.target is READINGS["item"]]
     return {lone(v.node.expr.args[0]) for v in values if isinstance(v, SymFloat)} - {None}
+
+
+def _refuse(x):
+    raise NotImplementedError(f"export.save: an argument in the graph is a {class_name(type(x))}, which no file holds")
 
 
 class Lifted:
@@ -160,7 +164,7 @@ class GraphWriter:
         for kind, word, of in _FACTS:
             if isinstance(x, kind):
                 return {word: of(x)}
-        return refuse_value(x)
+        return _refuse(x)
 
     def node(self, node):
         if node.op == "get_attr":
@@ -205,7 +209,7 @@ class GraphWriter:
             if all(isinstance(value_of(n), _C.Tensor) for v in x for n in v):
                 return {"as_nested_tensors": [self.items(v).get("as_tensors", []) for v in x]}
             return {"as_int_lists": [list(v) for v in values]}
-        return refuse_value(x)
+        return _refuse(x)
 
     def open_numbers(self, x, values):
         word = "as_sym_floats" if any(isinstance(v, (float, SymFloat)) for v in values) else "as_sym_ints"

@@ -204,7 +204,7 @@ def specs(value, said, where):
     if said is not None:
         raise NotImplementedError(f"dynamic_shapes: sizes inside a {type(value).__name__} cannot be named; "
                                   "use ShapesCollection with tuples, lists and dicts")
-    return [None] * len(leaves)
+    return [{} if isinstance(leaf, _C.Tensor) else None for leaf in leaves]
 
 
 def _of_leaf(value, said, where):

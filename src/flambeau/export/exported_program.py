@@ -61,7 +61,9 @@ class ExportedProgram:
     """
 
     def __init__(self, root, graph, graph_signature, state_dict, range_constraints, module_call_graph,
-                 example_inputs=None, constants=None, *, checks=None):
+                 example_inputs=None, constants=None, *, verifiers=None, checks=None):
+        if verifiers is not None:
+            raise NotImplementedError("ExportedProgram: verifiers are not available; validate() checks the graph")
         self._graph_module = root if isinstance(root, GraphModule) and graph is root.graph else GraphModule(root, graph)
         self._graph_signature, self._state_dict = graph_signature, state_dict
         self._range_constraints, self._module_call_graph = range_constraints, module_call_graph
