@@ -1,0 +1,55 @@
+"""Translations that programs register for operators of their own."""
+
+#: {name of an operator: {opset: function}}
+_REGISTERED = {}
+
+
+def _split(symbolic_name):
+    if not isinstance(symbolic_name, str) or symbolic_name.count("::") != 1:
+        raise ValueError(f"onnx: an operator is named by a text as 'domain::name', got {symbolic_name!r}")
+    domain, name = symbolic_name.split("::")
+    return name if domain in ("", "aten") else symbolic_name
+
+
+def register_custom_op_symbolic(symbolic_name, symbolic_fn, opset_version, custom_opsets=None):
+    """Says how an operator is written from this opset on: symbolic_fn(g, *arguments) gives the result.
+
+    symbolic_name   "domain::name": of `library.custom_op`, or "aten::name" for one of the library's own operators
+    symbolic_fn     tensors arrive as values, `g.op("Name", *values, alpha_f=1.0)` applies an operator of ONNX, and
+                    "domain::Name" one of another domain
+    custom_opsets   not needed: a domain's version is given to `g.op` as `version`
+
+    >>> import flambeau
+    >>> from flambeau.library import custom_op
+    >>> @custom_op("shop::double", mutates_args=())
+    ... def double(x: flambeau.Tensor) -> flambeau.Tensor:
+    ...     return x * 2
+    >>> _ = double.register_fake(lambda x: flambeau.empty_like(x))
+    >>> flambeau.onnx.register_custom_op_symbolic("shop::double", lambda g, x: g.op("Add", x, x), 20)
+    >>> flambeau.onnx.export(double, (flambeau.ones(2),))
+    ONNXProgram(opset 20, 1 nodes: 1 Add)
+    >>> flambeau.onnx.unregister_custom_op_symbolic("shop::double", 20)
+    """
+    if custom_opsets:
+        raise NotImplementedError("register_custom_op_symbolic: custom_opsets is not available; g.op takes version=")
+    if not callable(symbolic_fn):
+        raise TypeError(f"register_custom_op_symbolic: symbolic_fn must be a function, got {symbolic_fn!r}")
+    _REGISTERED.setdefault(_split(symbolic_name), {})[int(opset_version)] = symbolic_fn
+
+
+def unregister_custom_op_symbolic(symbolic_name, opset_version):
+    """Forgets what was registered for an operator from this opset on."""
+    found = _REGISTERED.get(_split(symbolic_name), {})
+    found.pop(int(opset_version), None)
+    if not found:
+        _REGISTERED.pop(_split(symbolic_name), None)
+
+
+def registered(opset):
+    """{name: function} of what was registered for this opset or an older one, the newest first."""
+    found = {}
+    for name, versions in _REGISTERED.items():
+        fitting = [v for v in versions if v <= opset]
+        if fitting:
+            found[name] = versions[max(fitting)]
+    return found
