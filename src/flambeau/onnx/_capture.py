@@ -53,6 +53,32 @@ def _recurrent(input, hx, params, has_biases, num_layers, dropout, train, bidire
     return (out, *(s.new_empty(s.shape) for s in hx)) if many else (out, h.new_empty(h.shape))
 
 
+def _bags(input, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
+          sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    """The result's shape: a row for each bag."""
+    count = input.shape[0] if input.dim() == 2 else offsets.shape[0] - int(include_last_offset)
+    return weight.new_empty((count, weight.shape[1]))
+
+
+def _unpooled(dims):
+    def shape(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+        def each(v):
+            return list(v) if isinstance(v, (tuple, list)) else [v] * dims
+
+        if output_size is not None:
+            sides = list(output_size)[-dims:]
+        else:
+            steps = each(kernel_size if stride is None or stride == () or stride == [] else stride)
+            sides = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(
+                input.shape[-dims:], steps, each(padding), each(kernel_size), strict=True)]
+        return input.new_empty((*input.shape[:-dims], *sides))
+    return shape
+
+
+def _always(args, kwargs):
+    return True
+
+
 def _is_padded(args, kwargs):
     return not kwargs and len(args) == 9 and not isinstance(args[3], _C.Tensor) and isinstance(args[3], bool) \
         and not (args[5] and args[6] and args[4] > 1)
@@ -63,13 +89,16 @@ def _plain_attention(args, kwargs):
 
 
 def _text_first(args, kwargs):
-    return bool(args) and isinstance(args[0], str)
+    return bool(args) and isinstance(args[0], str) and "." not in args[0]
 
 
 #: name -> (whether a call stays whole, what gives its shapes; None: the operator itself)
 _WHOLE = {
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), (_is_padded, _recurrent)),
     "scaled_dot_product_attention": (_plain_attention, None),
+    "embedding_bag": (_always, _bags),
+    "einsum": (_text_first, None),
+    **{f"max_unpool{dims}d": (_always, _unpooled(dims)) for dims in (1, 2, 3)},
 }
 
 

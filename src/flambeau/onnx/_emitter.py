@@ -4,11 +4,12 @@ A translation is a function `translation(g, *arguments)` with the arguments of t
 arrive as Values, numbers as numbers, sizes that are open as Values of one element.
 """
 
+import math
 import re
 
 from .. import _C
 from .._tensor.creation import tensor
-from ._dtypes import NUMBERS, number_of
+from ._dtypes import NUMBERS, REAL_PARTS, number_of
 from ._graph import Graph, Value
 
 #: letters that tell of what kind an attribute is, as programs for PyTorch's exporter write them: alpha_f=1.0
@@ -48,9 +49,14 @@ class Emitter:
 
     @property
     def dtype(self):
-        """The dtype of the (first) result."""
+        """The dtype of the (first) result; of a complex one that of its parts."""
         out = self.out[0] if isinstance(self.out, (tuple, list)) else self.out
-        return out.dtype
+        return REAL_PARTS.get(out.dtype, out.dtype)
+
+    @property
+    def complex(self):
+        """Whether the (first) result is complex."""
+        return (self.out[0] if isinstance(self.out, (tuple, list)) else self.out).dtype.is_complex
 
     @property
     def shape(self):
@@ -179,9 +185,12 @@ class Emitter:
             wanted = [-1 if isinstance(n, Value) else n for n in wanted]  # Reshape finds one size by itself
         zero = {"allowzero": 1} if 0 in wanted else {}
         made = self.op("Reshape", value, self.listed(wanted), **zero)
-        if not any(isinstance(n, Value) or n == -1 for n in wanted):
-            self.shaped(made, tuple(wanted))
-        return made
+        if any(isinstance(n, Value) for n in wanted):
+            return made
+        if -1 in wanted and value.shape is not None and all(isinstance(n, int) for n in value.shape):
+            rest = -math.prod(wanted)
+            wanted[wanted.index(-1)] = math.prod(value.shape) // rest if rest else 0
+        return self.shaped(made, tuple(None if n == -1 else n for n in wanted))
 
     def permute(self, value, order):
         """The value with its dimensions in another order."""

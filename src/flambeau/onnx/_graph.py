@@ -84,8 +84,8 @@ class Graph:
                 return found
         if domain:
             self.top.domains[domain] = max(version, self.top.domains.get(domain, 0))
-        first = next((v.dtype for v in inputs if v is not None), None)
-        dtype = _RESULTS.get(kind, first)
+        typed = [v.dtype for v in (inputs[1:] if kind == "Where" else inputs) if v is not None]
+        dtype = _RESULTS.get(kind, typed[0] if typed else None)
         outputs = [Value(self.name(wish), dtype) for wish in wishes]
         self.nodes.append(Node(kind, domain, list(inputs), outputs, attributes))
         if key is not None:

@@ -65,4 +65,6 @@ def has_onnxruntime():
 
 def interpreter(model):
     """The interpreter of the `onnx` package."""
-    return _proto.package().reference.ReferenceEvaluator(model)
+    _proto.package()
+    from onnx.reference import ReferenceEvaluator
+    return ReferenceEvaluator(model)

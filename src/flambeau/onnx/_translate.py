@@ -17,8 +17,10 @@ from ._emitter import Emitter, Unavailable, sizes
 from ._graph import Graph, Value
 from ._graph import Node as _Node
 from ._memory import Memory, name_of, native, writes
-from .errors import UnsupportedOperatorError
-from .translations import TABLE
+from .errors import OnnxExporterError, UnsupportedOperatorError
+from .translations import PARTS, TABLE
+from .translations.complex_numbers import paired
+from .translations.complex_numbers import parts as complex_parts
 
 #: what is computed beforehand may be this large; larger only if it is no larger than what it is made from
 _LARGEST = 1 << 20
@@ -79,6 +81,8 @@ def _inputs(program, g, options):
 
 def _outputs(graph, g, outputs, names):
     """Names the results. A result that is an input, a constant or another result becomes a value of its own."""
+    if not outputs:
+        raise OnnxExporterError("onnx.export: the model gives no tensors, so there is nothing to write")
     wishes, seen = iter(names), set()
     for value in outputs:
         wish = next(wishes, None)
@@ -114,7 +118,8 @@ class Run:
                 held = _control.inner_graph(self.module, node)
                 if held is not None:
                     found |= Run(held, self.g, self.options).missing()
-            elif node.op == "call_function" and self.translation(node.target) is None and not _known(node.target):
+            elif node.op == "call_function" and not _known(node.target) and \
+                    self.translation(node.target) is None and self.translation(node.target, PARTS) is None:
                 found.add(_called(node.target))
         return found
 
@@ -127,19 +132,20 @@ class Run:
                 f"{', '.join(missing)}; give each one in custom_translation_table={{operator: function(g, *arguments)}}"
                 ", or write the model without")
 
-    def translation(self, target):
-        """(function, whether it takes complex tensors) of an operator, or None."""
+    def custom(self, target):
+        """The caller's own translation of an operator, or None."""
         custom = self.options.custom
-        for key in (target, getattr(target, "packet", None)):
+        for key in (target, getattr(target, "packet", None), name_of(target), getattr(target, "qualified", None)):
             if key is not None and key in custom:
-                return custom[key], True
-        name = name_of(target)
-        if name in custom:
-            return custom[name], True
-        if name is None:
-            qualified = getattr(target, "qualified", None)
-            return (custom[qualified], True) if qualified in custom else None
-        return TABLE.get(name) or (TABLE.get(name.removesuffix("_")) if writes_by_name(name) else None)
+                return custom[key]
+        return None
+
+    def translation(self, target, table=TABLE):
+        """The function that translates an operator, or None."""
+        found, name = self.custom(target), name_of(target)
+        if found is not None or name is None:
+            return found
+        return table.get(name) or (table.get(name.removesuffix("_")) if writes_by_name(name) else None)
 
     # ---- all steps ---------------------------------------------------------------------------------------------------
 
@@ -218,12 +224,39 @@ class Run:
         if target in _numbers.TABLE and not _of_tensors(node):
             return _numbers.computed(g, target, args)
         known = self._computed(node, target, args, kwargs)
+        known = self._empty(node) if known is None else known
         if known is not None:
             return known
-        function, parts = self.translation(target)
-        if not parts and any(v.dtype in REAL_PARTS for v in tree_leaves((args, kwargs)) if isinstance(v, Value)):
-            raise Unavailable("ONNX has no complex tensors; this operator is not written for pairs of real ones")
+        if _is_complex((args, kwargs)) or _is_complex(node.meta.get("val")):
+            return self._of_pairs(node, args, kwargs)
+        function = self.translation(target) or self.translation(target, PARTS)
         return self._by_translation(function, node, args, kwargs)
+
+    def _of_pairs(self, node, args, kwargs):
+        """An operator of complex tensors: by its own translation for them, or part by part where that is the same."""
+        function = self.translation(node.target, PARTS)
+        if function is not None:
+            return self._by_translation(function, node, args, kwargs)
+        if _plain(node.target) not in _PART_BY_PART:
+            raise Unavailable("ONNX has no complex tensors; this operator is not written for pairs of real ones")
+
+        def by_parts(g, *args, **kwargs):
+            def part(x, k):
+                if isinstance(x, (tuple, list)):
+                    return type(x)(part(v, k) for v in x)
+                if isinstance(x, Value) and x.dtype.is_complex:
+                    return complex_parts(g, x)[k]
+                if k and isinstance(x, Value) and x.dtype.is_floating_point and not x.number:
+                    return g.shaped(g.op("Mul", x, g.scalar(0.0, x.dtype)), x.shape)  # a real number
+                return (x.imag if k else x.real) if isinstance(x, (float, complex)) else x
+
+            real, imag = (self.translation(node.target)(g, *part(args, k), **{n: part(v, k) for n, v in kwargs.items()})
+                          for k in (0, 1))
+            if isinstance(real, (tuple, list)):
+                return [paired(g, a, b, len(sizes(o))) for a, b, o in zip(real, imag, g.out, strict=True)]
+            return paired(g, real, imag, g.rank)
+
+        return self._by_translation(by_parts, node, args, kwargs)
 
     def _by_translation(self, function, node, args, kwargs):
         g, before = self.g, (self.g.out, self.g.wish, self.g.kind, self.g.last_users, self.g.contiguous)
@@ -266,6 +299,13 @@ class Run:
             return self.g.number(self.g.reshape(args[0], [1]))
         raise Unavailable("the layout of a tensor in memory is nothing that ONNX knows")
 
+    def _empty(self, node):
+        """A result without elements as a constant, whatever makes it."""
+        out = node.meta.get("val")
+        if not isinstance(out, _C.Tensor) or 0 not in sizes(out) or not all(isinstance(n, int) for n in sizes(out)):
+            return None
+        return self.g.const(flambeau.zeros(sizes(out), dtype=out.dtype), node.name)
+
     # ---- what is known before the model runs -------------------------------------------------------------------------
 
     def _computed(self, node, target, args, kwargs):
@@ -288,6 +328,12 @@ class Run:
         return [self.g.const(t, node.name) if isinstance(t, _C.Tensor) else t for t in found]
 
 
+#: operators that do the same to the real and to the imaginary parts of complex tensors
+_PART_BY_PART = frozenset("""view reshape _unsafe_view view_as reshape_as flatten ravel unflatten permute transpose
+    movedim t mT numpy_T unsqueeze squeeze expand expand_as slice narrow select diagonal diag_embed tril triu cat stack
+    split split_with_sizes chunk unbind unfold repeat flip roll constant_pad_nd sum mean index index_select gather
+    index_put masked_select neg copy_ zeros zeros_like new_zeros zero_ where cumsum index_add take""".split())
+
 #: operators that are random, or whose values nobody promises
 _NOT_BEFOREHAND = frozenset("""rand randn rand_like randn_like randint randint_like randperm dropout_forward
     bernoulli_tensor empty empty_like new_empty empty_strided multinomial poisson _standard_gamma _sample_dirichlet
@@ -300,6 +346,10 @@ def _with_data(x):
     if isinstance(x, (tuple, list)):
         return type(x)(_with_data(v) for v in x)
     return {k: _with_data(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+def _is_complex(tree):
+    return any(x.dtype in REAL_PARTS for x in tree_leaves(tree) if isinstance(x, (Value, _C.Tensor)))
 
 
 def writes_by_name(name):

@@ -2,6 +2,7 @@
 
 from . import (
     activations,
+    complex_numbers,
     convolution,
     creation,
     images,
@@ -15,4 +16,5 @@ from . import (
     reductions,
     views,
 )
+from ._table import PARTS as PARTS
 from ._table import TABLE as TABLE

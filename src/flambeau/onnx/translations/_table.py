@@ -1,31 +1,23 @@
-"""The table of translations: from the name of an operator to the function that writes it with ONNX's operators."""
+"""The tables of translations: from the name of an operator to the function that writes it with ONNX's operators."""
 
-from typing import NamedTuple
-
-
-class Translation(NamedTuple):
-    """How an operator is written; `parts` says that it takes complex tensors, as real ones with a last dimension of
-    2."""
-
-    function: object
-    parts: bool = False
-
-
-#: {name of an operator: Translation}; a name that ends in "_" is that of an operator which only writes
+#: {name of an operator: function(g, *arguments)}; a name that ends in "_" is that of an operator which only writes
 TABLE = {}
+#: the same for complex tensors, which are pairs of real numbers in a last dimension of 2
+PARTS = {}
 
 
 def translates(*names, parts=False):
-    """Decorator: the function is the translation of these operators."""
+    """Decorator: the function is the translation of these operators; of complex tensors where `parts` says so."""
     def keep(function):
         for name in names:
-            if name in TABLE:
-                raise RuntimeError(f"onnx: {name} has two translations")
-            TABLE[name] = Translation(function, parts)
+            entry(name, function, parts)
         return function
     return keep
 
 
 def entry(name, function, parts=False):
     """Adds a translation."""
-    translates(name, parts=parts)(function)
+    table = PARTS if parts else TABLE
+    if name in table:
+        raise RuntimeError(f"onnx: {name} has two translations")
+    table[name] = function

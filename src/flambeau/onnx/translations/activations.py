@@ -134,6 +134,17 @@ def hardsigmoid(g, self, inplace=False):
     return g.op("HardSigmoid", self, alpha_f=1 / 6, beta_f=0.5)
 
 
+@translates("hardtanh")
+def hardtanh(g, self, min_val=-1, max_val=1, inplace=False):
+    low, high = g.scalar(min_val, self.dtype), g.scalar(max_val, self.dtype)
+    return g.op("Clip", self, low, high) if self.dtype.is_floating_point else g.op("Min", g.op("Max", self, low), high)
+
+
+@translates("relu6")
+def relu6(g, self, inplace=False):
+    return hardtanh(g, self, 0, 6)
+
+
 @translates("softsign")
 def softsign(g, self):
     return g.op("Softsign", self)

@@ -33,6 +33,8 @@ def interpolate(g, input, size=None, scale_factor=None, mode="nearest", align_co
         given |= {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
     else:
         given["coordinate_transformation_mode"] = "align_corners" if align_corners else "half_pixel"
+    if antialias:
+        given["exclude_outside"] = 1
     if mode == "bicubic":
         given["cubic_coeff_a_f"] = -0.5 if antialias else -0.75
     if size is None and not recompute_scale_factor:

@@ -1,6 +1,9 @@
 """Reading and writing elements by index."""
 
+import math
+
 from ... import _C
+from ..._tensor.dtypes import iinfo
 from .._emitter import Unavailable
 from .._graph import Value
 from ._table import translates
@@ -233,10 +236,35 @@ def scatter(g, self, dim, index, src, *, reduce=None):
 
 @translates("scatter_reduce")
 def scatter_reduce(g, self, dim, index, src, reduce, *, include_self=True):
-    if reduce == "mean" or not include_self:
-        raise Unavailable(f"scatter_reduce with reduce={reduce!r}, include_self={include_self} has no form in ONNX, "
-                          "which combines with what is there by sum, prod, amax and amin")
-    return _scatter(g, self, dim, index, src, _REDUCTIONS[reduce])
+    plain = include_self and reduce != "mean"
+    src = g.shaped(g.cast(src, self.dtype), src.shape)
+    if plain:
+        return _scatter(g, self, dim, index, src, _REDUCTIONS[reduce])
+    ones = g.shaped(g.op("Expand", g.scalar(1, self.dtype), g.full_shape(src)), src.shape)
+    zeros = g.shaped(g.op("Mul", self, g.scalar(0, self.dtype)), self.shape)
+    count = _scatter(g, zeros, dim, index, ones, "add")
+    start = self
+    if not include_self:  # what is written to begins with what changes nothing
+        touched = g.op("Greater", count, g.scalar(0, self.dtype))
+        start = g.shaped(g.op("Where", touched, g.scalar(_neutral(reduce, self.dtype), self.dtype), self), self.shape)
+    made = _scatter(g, start, dim, index, src, "add" if reduce == "mean" else _REDUCTIONS[reduce])
+    if reduce != "mean":
+        return made
+    count = g.op("Add", count, g.scalar(1, self.dtype)) if include_self else g.op("Max", count, g.scalar(1, self.dtype))
+    if self.dtype.is_floating_point:
+        return g.op("Div", made, count)
+    return g.op("Div", g.op("Sub", made, g.op("Mod", made, count)), count)
+
+
+def _neutral(reduce, dtype):
+    """What a reduction begins with."""
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if dtype.is_floating_point:
+        return -math.inf if reduce == "amax" else math.inf
+    return iinfo(dtype).min if reduce == "amax" else iinfo(dtype).max
 
 
 @translates("take")
@@ -273,7 +301,8 @@ def masked_scatter(g, self, mask, source):
 
 @translates("nonzero_rows")
 def nonzero_rows(g, self):
-    return g.op("Transpose", _places(g, self), perm=[1, 0])
+    rows = g.op("Transpose", _places(g, self if self.rank else g.reshape(self, [1])), perm=[1, 0])
+    return rows if self.rank else g.slice(rows, 0, 0, 1)
 
 
 def _places(g, self):
@@ -315,7 +344,7 @@ def repeat_interleave_index(g, repeats, output_size=None):
 def among(g, self, few, invert):
     (a, b), _ = _pair(g, self, few)
     same = g.op("Equal", g.unsqueeze(a, self.rank), g.op("Reshape", b, [-1]))
-    hit = g.cast(g.op("ReduceMax", g.cast(same, _C.int32), [-1], keepdims=0), _C.bool)
+    hit = g.cast(g.op("ReduceSum", g.cast(same, _C.int32), [-1], keepdims=0), _C.bool)
     return g.op("Not", hit) if invert else hit
 
 

@@ -5,7 +5,6 @@ import math
 
 from ... import _C
 from ..._tensor.dtypes import finfo
-from .._emitter import Unavailable
 from .._graph import Value
 from ._table import entry, translates
 
@@ -57,7 +56,7 @@ for _name, _kind_of in {
         "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin",
         "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh",
         "acosh": "Acosh", "atanh": "Atanh", "sigmoid": "Sigmoid", "erf": "Erf", "reciprocal": "Reciprocal",
-        "neg": "Neg", "sign": "Sign", "sgn": "Sign"}.items():
+        "neg": "Neg", "_neg_view": "Neg", "sign": "Sign", "sgn": "Sign"}.items():
     entry(_name, _unary(_kind_of))
 
 
@@ -394,9 +393,30 @@ def xlog1py(g, self, other):
     return _x_log(g, x, log1p_of(g, y))
 
 
-@translates("gcd")
-def gcd(g, self, other):
-    raise Unavailable("ONNX has no greatest common divisor")
+@translates("sinc")
+def sinc(g, self):
+    """sin(pi x) / (pi x), and 1 at zero."""
+    x, = operands(g, self)
+    turned = g.op("Mul", x, g.scalar(math.pi, x.dtype))
+    share = g.op("Div", g.op("Sin", turned), turned)
+    return g.op("Where", g.op("Equal", x, g.scalar(0.0, x.dtype)), g.scalar(1.0, x.dtype), share)
+
+
+@translates("special_entr")
+def entr(g, self):
+    """-x log x; 0 at zero, minus infinity below."""
+    x, = operands(g, self)
+    zero = g.scalar(0.0, x.dtype)
+    found = g.op("Where", g.op("Equal", x, zero), zero, g.op("Neg", g.op("Mul", x, g.op("Log", x))))
+    return g.op("Where", g.op("Less", x, zero), g.scalar(-math.inf, x.dtype), found)
+
+
+@translates("special_ndtr")
+def ndtr(g, self):
+    """(1 + erf(x / sqrt 2)) / 2."""
+    x, = operands(g, self)
+    inner = g.op("Erf", g.op("Mul", x, g.scalar(math.sqrt(0.5), x.dtype)))
+    return g.op("Mul", g.op("Add", inner, g.scalar(1.0, x.dtype)), g.scalar(0.5, x.dtype))
 
 
 # ---- comparisons and logic -------------------------------------------------------------------------------------------

@@ -110,9 +110,44 @@ def adaptive_max_pool(g, self, output_size, dims):
     if not all(isinstance(n, int) for n in (*sides, *parts)):
         raise Unavailable("adaptive pooling of open sides is written for means with output_size=1 alone")
     if any(n % p for n, p in zip(sides, parts, strict=True)):
-        raise Unavailable(f"adaptive_max_pool of {list(sides)} to {parts}: windows of different lengths have no form "
-                          "in ONNX; choose an output_size that divides the sides")
+        return [_back(g, v, self, dims) for v in _uneven(g, x, sides, parts)]
     lengths = [n // p for n, p in zip(sides, parts, strict=True)]
     return max_pool(g, self, lengths, lengths, 0, 1, False, dims)
 
 
+def _uneven(g, x, sides, parts):
+    """Maxima of windows of different lengths: each is gathered as if it had the longest one's, its last place
+    repeated."""
+    places = tensor(0, dtype=_C.int64)
+    for k, (n, p) in enumerate(zip(sides, parts, strict=True)):
+        windows = _windows(n, p)
+        longest = max(b - a for a, b in windows)
+        rows = tensor([[min(a + j, b - 1) for j in range(longest)] for a, b in windows], dtype=_C.int64)
+        shape = [1] * (2 * len(sides))
+        shape[k], shape[len(sides) + k] = p, longest
+        places = places * n + rows.reshape(shape)
+    places = places.reshape((*parts, -1))  # [parts ..., places in the plane]
+    flat = g.op("Reshape", x, [0, 0, -1])
+    windows = g.op("Gather", flat, g.const(places), axis=2)
+    values = g.op("ReduceMax", windows, [-1], keepdims=0)
+    which = g.op("ArgMax", windows, axis=2 + len(sides), keepdims=1)
+    table = g.op("Expand", g.const(places), g.op("Shape", windows))
+    found = g.op("GatherElements", table, which, axis=2 + len(sides))
+    return [values, g.squeeze(found, 2 + len(sides))]
+
+
+@translates("max_unpool1d", "max_unpool2d", "max_unpool3d")
+def max_unpool(g, input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Zeros in which each value stands at its place in the plane."""
+    dims = int(g.kind[-2])
+    x, places = _images(g, input, dims), _images(g, indices, dims)
+    sides = g.shape[-dims:]
+    if not all(isinstance(n, int) for n in sides):
+        raise Unavailable("max_unpool to open sides is not written")
+    count = 1
+    for n in sides:
+        count *= n
+    front = [g.size(x, 0), g.size(x, 1)]
+    zeros = g.expand(g.scalar(0, x.dtype), [*front, count])
+    made = g.op("ScatterElements", zeros, g.op("Reshape", places, [0, 0, -1]), g.op("Reshape", x, [0, 0, -1]), axis=2)
+    return _back(g, g.reshape(made, [*front, *sides]), input, dims)

@@ -66,9 +66,10 @@ def _combined(g, self, found, beta, alpha):
 
 
 @translates("einsum")
-def einsum(g, equation, operands, path=None):
+def einsum(g, equation, *operands):
     """Einsum takes the equation as it is."""
-    return g.op("Einsum", *(g.cast(x, g.dtype) for x in operands), equation=equation)
+    operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
+    return g.op("Einsum", *(g.cast(x, g.dtype) for x in operands), equation=equation.replace(" ", ""))
 
 
 @translates("_cdist")
@@ -115,3 +116,59 @@ def det(g, A):
 def weight_int8pack_mm(g, self, mat2, scales):
     weight = g.permute(g.shaped(g.cast(mat2, self.dtype), mat2.shape), [1, 0])
     return g.op("Mul", g.op("MatMul", self, weight), g.cast(scales, self.dtype))
+
+
+@translates("_linalg_slogdet")
+def slogdet(g, A):
+    """The sign and the logarithm of the determinant; the others, which only derivatives need, are not written."""
+    found = g.op("Det", A)
+    return [g.op("Sign", found), g.op("Log", g.op("Abs", found)), None, None]
+
+
+@translates("embedding_bag")
+def embedding_bag(g, input, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
+                  sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    """Rows of the bags, each reduced: of a 2-d input along its rows; else by a matrix that says which row is in which
+    bag."""
+    if max_norm is not None:
+        raise Unavailable("embedding_bag with max_norm writes into its weight; renormalize before the export")
+    dtype, index = weight.dtype, g.cast(input, _C.int64)
+    index.shape = input.shape
+    keep = None
+    if padding_idx is not None:
+        rows = weight.shape[0]
+        keep = g.op("Not", g.op("Equal", index, g.scalar(padding_idx % rows, _C.int64)))
+    picked = g.op("Gather", weight, index, axis=0)
+    if per_sample_weights is not None:
+        picked = g.op("Mul", picked, g.unsqueeze(per_sample_weights, input.rank))
+    if input.rank == 2:
+        return _bag(g, picked, keep, mode, dtype)
+    starts = g.cast(offsets, _C.int64)
+    if include_last_offset:
+        ends, starts = g.slice(starts, 1, 2 ** 63 - 1, 0), g.slice(starts, 0, -1, 0)
+    else:
+        ends = g.op("Concat", g.slice(starts, 1, 2 ** 63 - 1, 0), g.listed([g.size(input, 0)]), axis=0)
+    every = g.op("Range", g.scalar(0, _C.int64), g.op("Size", input), g.scalar(1, _C.int64))
+    inside = g.op("And", g.op("GreaterOrEqual", every, g.unsqueeze(starts, 1)),
+                  g.op("Less", every, g.unsqueeze(ends, 1)))
+    inside = inside if keep is None else g.op("And", inside, keep)
+    return _bag(g, g.unsqueeze(picked, 0), inside, mode, dtype)
+
+
+def _bag(g, rows, inside, mode, dtype):
+    """Rows [bags or 1, rows, features], of which `inside` [bags, rows] says which count (None: all), reduced."""
+    if mode == "max":
+        if inside is None:
+            return g.op("ReduceMax", rows, [1], keepdims=0)
+        some = g.unsqueeze(g.op("ReduceMax", g.cast(inside, _C.int32), [1], keepdims=1), 2)
+        low = g.op("Where", g.unsqueeze(inside, 2), rows, g.scalar(-math.inf, dtype))
+        found = g.op("Where", g.cast(some, _C.bool), g.op("ReduceMax", low, [1], keepdims=1), g.scalar(0.0, dtype))
+        return g.squeeze(found, 1)
+    if inside is None:
+        return g.op("ReduceSum" if mode == "sum" else "ReduceMean", rows, [1], keepdims=0)
+    shares = g.cast(inside, dtype)
+    total = g.squeeze(g.op("MatMul", g.unsqueeze(shares, 1), rows), 1)
+    if mode == "sum":
+        return total
+    count = g.op("Max", g.op("ReduceSum", shares, [1], keepdims=1), g.scalar(1.0, dtype))
+    return g.op("Div", total, count)

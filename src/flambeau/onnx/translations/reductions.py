@@ -3,7 +3,7 @@
 import math
 
 from ... import _C
-from .._emitter import Unavailable, sizes
+from .._emitter import sizes
 from .._graph import Value
 from ._table import entry, translates
 from .pointwise import common, operands
@@ -212,7 +212,7 @@ def beginning(g, x, dim, number, dtype=None):
 @translates("cumprod")
 def cumprod(g, self, dim, *, dtype=None):
     x, = operands(g, self)
-    if not x.rank:
+    if not x.rank or 0 in x.shape:
         return x
     dim %= x.rank
     return scanned(g, x, dim, lambda h, c, v: [h.op("Mul", c[0], v)], [beginning(g, x, dim, 1)])[0]
@@ -221,7 +221,7 @@ def cumprod(g, self, dim, *, dtype=None):
 @translates("logcumsumexp")
 def logcumsumexp(g, self, dim):
     x, = operands(g, self)
-    if not x.rank:
+    if not x.rank or 0 in x.shape:
         return x
     dim %= x.rank
 
@@ -242,8 +242,9 @@ def cumulative_extreme(g, self, dim):
     x = self if self.dtype is not _C.bool else g.shaped(g.cast(self, _C.int32), self.shape)
     if not x.rank:
         return [self, g.scalar(0, _C.int64)]
+    if 0 in x.shape:
+        return [self, g.cast(self, _C.int64)]
     dim %= x.rank
-    size = g.size(x, dim)
     compare = "GreaterOrEqual" if g.kind == "cummax" else "LessOrEqual"
     first = g.shaped(g.op("Gather", x, 0, axis=dim), tuple(n for d, n in enumerate(x.shape) if d != dim))
     places = beginning(g, x, dim, 0, _C.int64)
@@ -256,8 +257,6 @@ def cumulative_extreme(g, self, dim):
         return [h.op("Where", better, v, best), h.op("Where", better, now, place),
                 h.op("Add", now, h.scalar(1, _C.int64))]
 
-    if isinstance(size, int) and size == 0:
-        return [self, g.reshape(g.cast(self, _C.int64), self.shape)]
     values, indices, _ = scanned(g, x, dim, step, [first, places, places])
     return [g.cast(values, self.dtype), indices]
 
@@ -345,6 +344,25 @@ def searchsorted(g, sorted_sequence, self, out_int32, right):
     return g.op("ReduceSum", g.cast(before, _C.int64), [-1], keepdims=0)
 
 
-@translates("mode")
-def mode(g, self, dim=-1, keepdim=False):
-    raise Unavailable("ONNX has no most frequent element")
+@translates("nanmedian")
+def nanmedian(g, self, dim=None, keepdim=False):
+    """The median of what is no NaN: NaNs are sorted behind all numbers, and the place depends on how many there are."""
+    whole = not isinstance(g.out, (tuple, list))
+    if not self.rank:
+        return self if whole else _scalar_order(g, self)
+    if not self.dtype.is_floating_point:
+        return median(g, self, dim, keepdim)
+    x = g.reshape(self, [-1]) if whole else self
+    axis = 0 if whole else dim % self.rank
+    size = g.times(*(g.size(self, d) for d in range(self.rank))) if whole else g.size(self, axis)
+    absent = g.op("IsNaN", x)
+    count = g.op("ReduceSum", g.cast(g.op("Not", absent), _C.int64), [axis], keepdims=1)
+    place = g.op("Div", g.op("Sub", count, g.scalar(1, _C.int64)), g.scalar(2, _C.int64))
+    place = g.op("Max", place, g.scalar(0, _C.int64))
+    filled = g.shaped(g.op("Where", absent, g.scalar(math.inf, x.dtype), x), x.shape)
+    _, order = top(g, filled, size, axis, False)
+    chosen = g.op("GatherElements", order, place, axis=axis)
+    value = g.op("GatherElements", x, chosen, axis=axis)
+    if whole:
+        return g.squeeze(value, 0)
+    return [value, chosen] if keepdim else [g.squeeze(value, axis), g.squeeze(chosen, axis)]

@@ -24,6 +24,8 @@ def to_result(g, self, wanted=None):
 
 
 def _reshape(g, self, shape):
+    if isinstance(shape, _C.dtype):
+        raise Unavailable("a tensor's bits are not read as another dtype in ONNX; use to() for its numbers")
     return to_result(g, self, lambda: shape)
 
 
@@ -64,7 +66,8 @@ def same(g, self, *args, **kwargs):
     return self
 
 
-for _name in ("clone", "alias", "contiguous", "detach", "view_of", "lift_fresh_copy", "_to_copy_same"):
+for _name in ("clone", "alias", "contiguous", "detach", "lift_fresh_copy"):
+    entry(_name, same)
     entry(_name, same, parts=True)
 
 
