@@ -11,6 +11,7 @@ from .. import _C
 from .._tensor.creation import tensor
 from ._dtypes import NUMBERS, REAL_PARTS, number_of
 from ._graph import Graph, Value
+from ._schemas import widened
 
 #: letters that tell of what kind an attribute is, as programs for PyTorch's exporter write them: alpha_f=1.0
 _SUFFIXED = re.compile(r"^(\w+)_([isfgt])$")
@@ -83,12 +84,22 @@ class Emitter:
             found = _SUFFIXED.match(name)
             if value is not None:
                 given[found[1] if found else name] = _attribute(value, found[2] if found else None)
-        wish = f"{self.wish}_{kind.lower()}"
-        made = self.graph.add(kind, inputs, given, [wish] * outputs, domain, version)
+        made = self._applied(kind, inputs, given, outputs, domain, version)
         if dtype is not None:
             for value in made:
                 value.dtype = dtype
         return made if outputs > 1 else made[0]
+
+    def _applied(self, kind, inputs, given, outputs, domain, version):
+        """The results of a node; of inputs in a wider dtype where the operator does not take theirs."""
+        wishes = [f"{self.wish}_{kind.lower()}"] * outputs
+        if domain:
+            return self.graph.add(kind, inputs, given, wishes, domain, version)
+        wider, back = widened(kind, self.opset, [None if v is None else v.dtype for v in inputs])
+        inputs = [self.cast(v, wider[k]) if k in wider else v for k, v in enumerate(inputs)]
+        made = self.graph.add(kind, inputs, given, wishes)
+        last = max(back, default=0)  # the last output may stand for many
+        return [self.cast(v, back[min(k, last)]) if min(k, last) in back else v for k, v in enumerate(made)]
 
     # ---- constants ---------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,13 @@ _MODES = {"nearest": "nearest", "nearest-exact": "nearest", "linear": "linear", 
 @translates("interpolate")
 def interpolate(g, input, size=None, scale_factor=None, mode="nearest", align_corners=None,
                 recompute_scale_factor=None, antialias=False):
-    """Resize, by the factors that the program gives or to its sizes."""
+    """Resize, by the factors that the program gives or to its sizes; of integers in float32, rounded."""
     nd = input.rank - 2
+    if not input.dtype.is_floating_point and mode not in ("nearest", "nearest-exact"):
+        wide = g.shaped(g.cast(input, _C.float32), input.shape)
+        made = interpolate(g, wide, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+        half = g.scalar(0.5, _C.float32)  # halves away from zero
+        return g.op("Mul", g.op("Sign", made), g.op("Floor", g.op("Add", g.op("Abs", made), half)))
     if size is not None:
         size = list(size) if isinstance(size, (tuple, list)) else [size]
         size = (size * nd)[:nd] if len(size) == 1 else size[:nd]

@@ -56,7 +56,7 @@ for _name, _kind_of in {
         "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin",
         "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh",
         "acosh": "Acosh", "atanh": "Atanh", "sigmoid": "Sigmoid", "erf": "Erf", "reciprocal": "Reciprocal",
-        "neg": "Neg", "_neg_view": "Neg", "sign": "Sign", "sgn": "Sign"}.items():
+        "neg": "Neg", "_neg_view": "Neg"}.items():
     entry(_name, _unary(_kind_of))
 
 
@@ -68,6 +68,11 @@ def _rounding(kind):
 
 for _name, _kind_of in {"floor": "Floor", "ceil": "Ceil"}.items():
     entry(_name, _rounding(_kind_of))
+
+
+@translates("sign", "sgn")
+def sign(g, self):
+    return self if self.dtype is _C.bool else g.op("Sign", self)
 
 
 def trunc_of(g, x):
@@ -423,9 +428,7 @@ def ndtr(g, self):
 
 def compared(g, kind, self, other):
     """A comparison, in the dtype of both."""
-    (a, b), dtype = common(g, self, other)
-    if dtype is _C.bool and kind != "Equal":
-        a, b = g.cast(a, _C.int32), g.cast(b, _C.int32)
+    (a, b), _ = common(g, self, other)
     return g.op(kind, a, b)
 
 

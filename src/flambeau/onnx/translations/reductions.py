@@ -67,8 +67,6 @@ def extreme(g, kind, x, dim=None, keepdim=False):
     do not promise of ReduceMax."""
     if x.dtype is _C.bool:
         return g.cast(reduced(g, kind, g.cast(x, _C.int32), dim, keepdim), _C.bool)
-    if x.dtype is _C.int16:
-        return g.cast(reduced(g, kind, g.cast(x, _C.int32), dim, keepdim), x.dtype)
     return reduced(g, kind, x, dim, keepdim)
 
 

@@ -377,7 +377,7 @@ def _padded(g, self, pad, mode, value=None):
     dims = [self.rank - 1 - k for k in range(len(before))]
     x, dtype = self, self.dtype
     if dtype is _C.bool:
-        x, value = g.cast(x, _C.int32), int(value or 0)
+        x, value = g.cast(x, _C.int32), int(bool(value))
     if mode == "constant" and any(isinstance(n, int) and n < 0 for n in pad):
         return _cut(g, x, pad, dims, value)
     fill = None if value is None else g.of(value, x.dtype)
