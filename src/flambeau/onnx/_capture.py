@@ -1,6 +1,7 @@
 """From a model and example arguments to an ExportedProgram: which sizes stay open, and which operators stay whole."""
 
 import contextlib
+from types import FunctionType
 
 import flambeau
 
@@ -109,7 +110,7 @@ class _Whole(TorchFunctionMode):
         kwargs, mode = kwargs or {}, get_proxy_mode()
         entry = _WHOLE.get(getattr(func, "name", "").partition(".")[0]) if isinstance(func, _C.Op) else None
         if entry is None or mode is None or not mode.enable_tracing or not entry[0](args, kwargs):
-            if isinstance(func, _C.Op):
+            if not isinstance(func, FunctionType):
                 return func(*args, **kwargs)
             with self, passing_once():  # functions made of operators: those are asked for again
                 return func(*args, **kwargs)

@@ -212,7 +212,7 @@ class Emitter:
         if order == sorted(order):
             return value
         if value.data is not None and self.fold:
-            return self.const(value.data.permute(*order).contiguous(), value.name)
+            return self.const(value.data.permute(*order), value.name)
         made = self.op("Transpose", value, perm=order)
         return self.shaped(made, tuple(value.shape[k] for k in order) if value.shape is not None else None)
 

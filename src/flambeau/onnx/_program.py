@@ -61,9 +61,9 @@ class ONNXProgram:
 
     model = model_proto
 
-    def _message(self, initializers=None, as_inputs=None):
-        return _proto.model_message(self._graph, self._options.opset, self._names, self._custom_opsets, initializers,
-                                    self._as_inputs if as_inputs is None else as_inputs)
+    def _message(self, as_inputs=None, **how):
+        return _proto.model_message(self._graph, self._options.opset, self._names, self._custom_opsets,
+                                    as_inputs=self._as_inputs if as_inputs is None else as_inputs, **how)
 
     def __repr__(self):
         kinds = {}
@@ -190,7 +190,7 @@ class ONNXProgram:
             return
         path = os.fspath(destination)
         if external_data and include_initializers and self._proto is None:
-            message = self._message(_proto.write_outside(self._graph, path), as_inputs)
+            message = self._message(as_inputs, places=_proto.write_outside(self._graph, path))
             with open(path, "wb") as file:
                 file.write(message.SerializeToString())
             return
@@ -200,7 +200,7 @@ class ONNXProgram:
     def _write(self, file, include_initializers, as_inputs, path=None):
         onnx = _proto.package()
         message = self.model_proto if include_initializers and as_inputs is self._as_inputs else self._message(
-            None if include_initializers else [], as_inputs)
+            as_inputs, weights=include_initializers)
         if path is not None and include_initializers:  # a message that was changed by hand
             changed = onnx.ModelProto()
             changed.CopyFrom(message)

@@ -43,26 +43,31 @@ def _info(onnx, value, names):
     return onnx.helper.make_tensor_value_info(value.name, number_of(value.dtype), _shape(value, names))
 
 
-def tensor_message(onnx, tensor, name):
-    """A tensor with its elements inside."""
-    shape = [*tensor.shape, 2] if tensor.dtype in REAL_PARTS else list(tensor.shape)
-    return onnx.TensorProto(name=name, data_type=number_of(tensor.dtype), dims=shape, raw_data=raw_bytes(tensor))
+def _described(message, tensor, name):
+    """Writes a tensor's name, dtype and sizes into its message."""
+    message.name, message.data_type = name, number_of(tensor.dtype)
+    message.dims.extend([*tensor.shape, 2] if tensor.dtype in REAL_PARTS else tensor.shape)
+    return message
 
 
-def _outside_message(onnx, tensor, name, location, offset, length):
-    shape = [*tensor.shape, 2] if tensor.dtype in REAL_PARTS else list(tensor.shape)
-    made = onnx.TensorProto(name=name, data_type=number_of(tensor.dtype), dims=shape,
-                            data_location=onnx.TensorProto.EXTERNAL)
-    for key, value in (("location", location), ("offset", offset), ("length", length)):
-        made.external_data.add(key=key, value=str(value))
-    return made
+def _filled(message, tensor, name):
+    """Writes a tensor into its message, elements included."""
+    _described(message, tensor, name).raw_data = raw_bytes(tensor)
+    return message
+
+
+def _placed(onnx, message, tensor, name, place):
+    """Writes a tensor into its message, elements apart: `place` says where they are."""
+    _described(message, tensor, name).data_location = onnx.TensorProto.EXTERNAL
+    for key, value in place.items():
+        message.external_data.add(key=key, value=str(value))
 
 
 def _attribute(onnx, value, names):
     if isinstance(value, Graph):
-        return graph_message(onnx, value, names, "body", [])
+        return graph_message(onnx, value, names, "body")
     if isinstance(value, _C.Tensor):
-        return tensor_message(onnx, value, "")
+        return _filled(onnx.TensorProto(), value, "")
     return value
 
 
@@ -77,25 +82,31 @@ def _node(onnx, node, names):
     return made
 
 
-def graph_message(onnx, graph, names, title, initializers):
-    """A graph as a message."""
+def graph_message(onnx, graph, names, title):
+    """A graph as a message, without its constants."""
     return onnx.helper.make_graph([_node(onnx, n, names) for n in graph.nodes], title,
                                   [_info(onnx, v, names) for v in graph.inputs],
-                                  [_info(onnx, v, names) for v in graph.outputs], initializers)
+                                  [_info(onnx, v, names) for v in graph.outputs])
 
 
-def model_message(graph, opset, names, opsets=None, initializers=None, as_inputs=False):
-    """The whole model; `initializers` stands for its constants where they are given."""
+def model_message(graph, opset, names, opsets=None, places=None, weights=True, as_inputs=False):
+    """The whole model. `places` says where the elements of constants are that are not inside; without `weights` there
+    are no constants, and with `as_inputs` they are inputs too."""
     onnx = package()
-    if initializers is None:
-        initializers = [tensor_message(onnx, v.data, v.name) for v in graph.constants.values()]
     domains = {**graph.domains, **(opsets or {})}
     imports = [onnx.helper.make_opsetid("", opset), *(onnx.helper.make_opsetid(d, v) for d, v in domains.items())]
-    message = graph_message(onnx, graph, names, "main_graph", initializers)
+    made = onnx.helper.make_model(graph_message(onnx, graph, names, "main_graph"), opset_imports=imports,
+                                  ir_version=_ir_version(onnx, opset), producer_name="flambeau",
+                                  producer_version=__version__)
+    for name, value in graph.constants.items() if weights else ():
+        message = made.graph.initializer.add()  # in its place: elements are copied once
+        if places and name in places:
+            _placed(onnx, message, value.data, name, places[name])
+        else:
+            _filled(message, value.data, name)
     if as_inputs:
-        message.input.extend(_info(onnx, v, names) for v in graph.constants.values())
-    return onnx.helper.make_model(message, opset_imports=imports, ir_version=_ir_version(onnx, opset),
-                                  producer_name="flambeau", producer_version=__version__)
+        made.graph.input.extend(_info(onnx, v, names) for v in graph.constants.values())
+    return made
 
 
 def _ir_version(onnx, opset):
@@ -114,21 +125,17 @@ def fits(graph):
 
 
 def write_outside(graph, path):
-    """Writes large constants to `path`.data, one after another, and gives the messages that say where each is."""
-    onnx, location = package(), os.path.basename(path) + ".data"
-    made, offset = [], 0
+    """Writes large constants to `path`.data, one after another: {name: where it is}; no file where there are none."""
+    location, places, offset = os.path.basename(path) + ".data", {}, 0
+    large = [v for v in graph.constants.values() if v.data.numel() * v.data.element_size() >= _SMALL]
+    if not large:
+        return places
     with open(path + ".data", "wb") as file:
-        for value in graph.constants.values():
-            size = value.data.numel() * value.data.element_size()
-            if size < _SMALL:
-                made.append(tensor_message(onnx, value.data, value.name))
-                continue
+        for value in large:
             padding = -offset % 64  # readers map the file into memory
             file.write(b"\0" * padding)
-            offset += padding
-            file.write(raw_bytes(value.data))
-            made.append(_outside_message(onnx, value.data, value.name, location, offset, size))
-            offset += size
-    return made if offset else None
-
-
+            content = raw_bytes(value.data)
+            places[value.name] = {"location": location, "offset": offset + padding, "length": len(content)}
+            file.write(content)
+            offset += padding + len(content)
+    return places
