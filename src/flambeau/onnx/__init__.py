@@ -3,6 +3,8 @@
 from . import errors as errors
 from . import operators as operators
 from . import ops as ops
+from . import symbolic_helper as symbolic_helper
+from . import symbolic_opset9 as symbolic_opset9
 from ._capture import is_in_onnx_export as is_in_onnx_export
 from ._constants import OperatorExportTypes as OperatorExportTypes
 from ._constants import TrainingMode as TrainingMode

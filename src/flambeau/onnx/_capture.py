@@ -104,11 +104,15 @@ _WHOLE = {
 
 
 class _Whole(TorchFunctionMode):
-    """Records some composites as one step, for which ONNX has an operator."""
+    """Records some composites as one step: those for which ONNX has an operator, or the caller a translation."""
+
+    def __init__(self, own):
+        super().__init__()
+        self.table = {**_WHOLE, **dict.fromkeys(own, (_always, None))}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs, mode = kwargs or {}, get_proxy_mode()
-        entry = _WHOLE.get(getattr(func, "name", "").partition(".")[0]) if isinstance(func, _C.Op) else None
+        entry = self.table.get(getattr(func, "name", "").partition(".")[0]) if isinstance(func, _C.Op) else None
         if entry is None or mode is None or not mode.enable_tracing or not entry[0](args, kwargs):
             if not isinstance(func, FunctionType):
                 return func(*args, **kwargs)
@@ -216,14 +220,15 @@ def mode_of(model, training):
             module.training = was
 
 
-def captured(model, args, kwargs, dynamic_shapes, training):
-    """(ExportedProgram, {symbol: name of a size}) of a model."""
+def captured(model, args, kwargs, dynamic_shapes, training, own):
+    """(ExportedProgram, {symbol: name of a size}) of a model; `own` are the names of operators that the caller
+    translates."""
     if isinstance(model, ExportedProgram):
         return model, {}
     model = model if isinstance(model, Module) else _Function(model)
     said = _by_texts(dynamic_shapes)
     flat = said_of_leaves(model, args, kwargs, said)
     args, kwargs = _larger(args, kwargs, flat)
-    with mode_of(model, training), flambeau.no_grad(), exporting(), _Whole():
+    with mode_of(model, training), flambeau.no_grad(), exporting(), _Whole(own):
         program = export(model, args, kwargs, dynamic_shapes=said)
     return program, _symbols(program, flat)

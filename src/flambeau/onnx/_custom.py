@@ -1,14 +1,31 @@
 """Translations that programs register for operators of their own."""
 
+from .. import _C
+from .._shown import shown
+
 #: {name of an operator: {opset: function}}
 _REGISTERED = {}
 
 
+def name_of_operator(operator):
+    """The name by which an operator is looked up: of an operator in any of its forms, or of a text "domain::name"."""
+    if isinstance(operator, str):
+        domain, _, name = operator.rpartition("::")
+        return name if domain in ("", "aten") else operator
+    operator = getattr(operator, "_op", operator)
+    if isinstance(operator, _C.Op):
+        return operator.name.partition(".")[0]
+    qualified = getattr(operator, "qualified", None)
+    if qualified is None:
+        raise TypeError("onnx.export: custom_translation_table and register_custom_op_symbolic take operators, or texts "
+                        f"as 'domain::name', got {shown(operator)}")
+    return qualified
+
+
 def _split(symbolic_name):
     if not isinstance(symbolic_name, str) or symbolic_name.count("::") != 1:
-        raise ValueError(f"onnx: an operator is named by a text as 'domain::name', got {symbolic_name!r}")
-    domain, name = symbolic_name.split("::")
-    return name if domain in ("", "aten") else symbolic_name
+        raise ValueError(f"onnx: an operator is named by a text as 'domain::name', got {shown(symbolic_name)}")
+    return name_of_operator(symbolic_name)
 
 
 def register_custom_op_symbolic(symbolic_name, symbolic_fn, opset_version, custom_opsets=None):
@@ -33,7 +50,7 @@ def register_custom_op_symbolic(symbolic_name, symbolic_fn, opset_version, custo
     if custom_opsets:
         raise NotImplementedError("register_custom_op_symbolic: custom_opsets is not available; g.op takes version=")
     if not callable(symbolic_fn):
-        raise TypeError(f"register_custom_op_symbolic: symbolic_fn must be a function, got {symbolic_fn!r}")
+        raise TypeError(f"register_custom_op_symbolic: symbolic_fn must be a function, got {shown(symbolic_fn)}")
     _REGISTERED.setdefault(_split(symbolic_name), {})[int(opset_version)] = symbolic_fn
 
 

@@ -16,7 +16,7 @@ from ..nn import Module
 from . import _proto
 from ._capture import _Function, captured, mode_of, of_axes
 from ._constants import OperatorExportTypes, TrainingMode
-from ._custom import registered
+from ._custom import name_of_operator, registered
 from ._program import ONNXProgram, differences
 from ._translate import Options
 from .errors import OnnxExporterError
@@ -154,9 +154,10 @@ def _exported(model, args, kwargs, opset, input_names, output_names, dynamic_sha
         dynamic_shapes, texts = of_axes(dynamic_axes, names, args, kwargs)
         output_axes = {name: axes for name, axes in dynamic_axes.items() if name not in names and
                        isinstance(axes, dict)}
-    program, symbols = captured(model, args, kwargs, dynamic_shapes, _TRAINING[training])
-    options = Options(opset, bool(fold and export_params and not as_inputs), bool(export_params),
-                      {**registered(opset), **(table or {})}, list(input_names or ()), list(output_names or ()))
+    custom = registered(opset) | {name_of_operator(operator): given for operator, given in (table or {}).items()}
+    program, symbols = captured(model, args, kwargs, dynamic_shapes, _TRAINING[training], custom)
+    options = Options(opset, bool(fold and export_params and not as_inputs), bool(export_params), custom,
+                      list(input_names or ()), list(output_names or ()))
     return ONNXProgram(program, options, {s: texts.get(name, name) for s, name in symbols.items()}, custom_opsets,
                        as_inputs, output_axes)
 

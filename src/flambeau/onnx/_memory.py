@@ -94,10 +94,10 @@ class Memory:
         return self.values[node]
 
     def _seen(self, node, value):
-        """A view Node's value of another value of its base."""
-        if node.target is operator.getitem:
-            return self.run.translated(node.args[0], {node.args[0].args[0]: value})[node.args[1]]
-        return self.run.translated(node, {node.args[0]: value})
+        """A view Node's value of another value of its base, whose dtype may be another one too."""
+        step = node.args[0] if node.target is operator.getitem else node
+        made = self.run.translated(step, {step.args[0]: value}, value.dtype)
+        return made[node.args[1]] if step is not node else made
 
     def write(self, node, value):
         """Makes `value` what the tensor of a Node holds."""

@@ -18,6 +18,7 @@ from ._graph import Graph, Value
 from ._graph import Node as _Node
 from ._memory import Memory, name_of, native, writes
 from .errors import OnnxExporterError, UnsupportedOperatorError
+from .ops import symbolic_call
 from .translations import PARTS, TABLE
 from .translations.complex_numbers import paired
 from .translations.complex_numbers import parts as complex_parts
@@ -134,15 +135,13 @@ class Run:
 
     def custom(self, target):
         """The caller's own translation of an operator, or None."""
-        custom = self.options.custom
-        for key in (target, getattr(target, "packet", None), name_of(target), getattr(target, "qualified", None)):
-            if key is not None and key in custom:
-                return custom[key]
-        return None
+        return self.options.custom.get(name_of(target) or getattr(target, "qualified", None))
 
     def translation(self, target, table=TABLE):
         """The function that translates an operator, or None."""
         found, name = self.custom(target), name_of(target)
+        if target is symbolic_call:
+            return _symbolic
         if found is not None or name is None:
             return found
         return table.get(name) or (table.get(name.removesuffix("_")) if writes_by_name(name) else None)
@@ -176,6 +175,8 @@ class Run:
             value = held if held is not None else self.g.const(getattr(self.module, node.target), node.name)
             self.memory.keep(node, value)
             return
+        if not node.users and not writes(node):
+            return
         if not writes(node):
             self.memory.keep(node, self.translated(node, {}))
             return
@@ -199,8 +200,8 @@ class Run:
 
     # ---- one step ----------------------------------------------------------------------------------------------------
 
-    def translated(self, node, instead):
-        """The value of a step, with other values for some of its inputs."""
+    def translated(self, node, instead, dtype=None):
+        """The value of a step, with other values for some of its inputs, and the dtype that its results then have."""
         def of(n):
             return instead[n] if n in instead else self.memory.read(n)
 
@@ -208,12 +209,12 @@ class Run:
         kwargs = {k: map_arg(v, of) for k, v in node.kwargs.items() if k != "out"}
         target = node.target
         try:
-            return self._translated(node, target, args, kwargs)
+            return self._translated(node, target, args, kwargs, dtype)
         except Unavailable as reason:
             raise UnsupportedOperatorError(f"onnx.export: {_called(target)}: {reason}\n  at step {node.name} of the "
                                            "graph") from None
 
-    def _translated(self, node, target, args, kwargs):
+    def _translated(self, node, target, args, kwargs, dtype):
         g = self.g
         if target is operator.getitem:
             return args[0][args[1]]
@@ -224,13 +225,13 @@ class Run:
         if target in _numbers.TABLE and not _of_tensors(node):
             return _numbers.computed(g, target, args)
         known = self._computed(node, target, args, kwargs)
-        known = self._empty(node) if known is None else known
+        known = self._empty(node, dtype) if known is None else known
         if known is not None:
             return known
-        if _is_complex((args, kwargs)) or _is_complex(node.meta.get("val")):
+        if _is_complex((args, kwargs)) or (dtype is None and _is_complex(node.meta.get("val"))):
             return self._of_pairs(node, args, kwargs)
         function = self.translation(target) or self.translation(target, PARTS)
-        return self._by_translation(function, node, args, kwargs)
+        return self._by_translation(function, node, args, kwargs, dtype)
 
     def _of_pairs(self, node, args, kwargs):
         """An operator of complex tensors: by its own translation for them, or part by part where that is the same."""
@@ -258,7 +259,7 @@ class Run:
 
         return self._by_translation(by_parts, node, args, kwargs)
 
-    def _by_translation(self, function, node, args, kwargs):
+    def _by_translation(self, function, node, args, kwargs, dtype=None):
         g, before = self.g, (self.g.out, self.g.wish, self.g.kind, self.g.last_users, self.g.contiguous)
         first = node.args[0] if node.args and isinstance(node.args[0], Node) else None
         g.out, g.wish, g.kind = node.meta.get("val"), node.name, _plain(node.target)
@@ -266,25 +267,24 @@ class Run:
         g.contiguous = first is not None and _is_contiguous(first)
         count = len(g.graph.nodes)
         made = function(g, *args, **kwargs)
-        made = self._finished(made, g.out)
+        made = self._finished(made, g.out, dtype)
         fresh = g.graph.nodes[count:]
         if isinstance(made, Value) and made.node is not None and any(made.node is n for n in fresh):
             made.name = g.graph.name(node.name)
         g.out, g.wish, g.kind, g.last_users, g.contiguous = before
         return made
 
-    def _finished(self, made, out):
-        """The result with the dtype and the sizes that the trace has seen."""
+    def _finished(self, made, out, dtype):
+        """The result with the sizes that the trace has seen, and its dtype or another."""
         if isinstance(made, (list, tuple)):
             outs = list(out) if isinstance(out, (list, tuple)) else [None] * len(made)
-            return [self._finished(m, o) for m, o in zip(made, outs, strict=False)]
+            return [self._finished(m, o, dtype) for m, o in zip(made, outs, strict=False)]
         if not isinstance(made, Value) or not isinstance(out, _C.Tensor):
             return made
-        if made.dtype is None:
-            made.dtype = out.dtype
-        if made.dtype is not out.dtype and made.dtype is not REAL_PARTS.get(out.dtype):
-            made = self.g.cast(made, out.dtype)
-        made.dtype = out.dtype
+        dtype = dtype or out.dtype
+        if made.dtype not in (None, dtype, REAL_PARTS.get(dtype)):
+            made = self.g.cast(made, dtype)
+        made.dtype = dtype
         made.shape = sizes(out)
         return made
 
@@ -299,12 +299,12 @@ class Run:
             return self.g.number(self.g.reshape(args[0], [1]))
         raise Unavailable("the layout of a tensor in memory is nothing that ONNX knows")
 
-    def _empty(self, node):
+    def _empty(self, node, dtype):
         """A result without elements as a constant, whatever makes it."""
         out = node.meta.get("val")
         if not isinstance(out, _C.Tensor) or 0 not in sizes(out) or not all(isinstance(n, int) for n in sizes(out)):
             return None
-        return self.g.const(flambeau.zeros(sizes(out), dtype=out.dtype), node.name)
+        return self.g.const(flambeau.zeros(sizes(out), dtype=dtype or out.dtype), node.name)
 
     # ---- what is known before the model runs -------------------------------------------------------------------------
 
@@ -346,6 +346,19 @@ def _with_data(x):
     if isinstance(x, (tuple, list)):
         return type(x)(_with_data(v) for v in x)
     return {k: _with_data(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+def _symbolic(g, domain_op, inputs, attrs, dtypes, shapes, version):
+    """An operator that the program names itself."""
+    domain, _, kind = domain_op.rpartition("::")
+    given = {k: list(map(int, v)) if isinstance(v, (tuple, list)) and v and isinstance(v[0], bool) else
+             list(v) if isinstance(v, (tuple, list)) else int(v) if isinstance(v, bool) else v
+             for k, v in attrs.items()}
+    wishes = [f"{g.wish}_{kind.lower()}"] * len(dtypes)
+    made = g.graph.add(kind, list(inputs), given, wishes, domain, 1 if version is None else version)
+    for value, dtype in zip(made, dtypes, strict=True):
+        value.dtype = dtype
+    return made
 
 
 def _is_complex(tree):
