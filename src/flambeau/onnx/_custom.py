@@ -17,8 +17,8 @@ def name_of_operator(operator):
         return operator.name.partition(".")[0]
     qualified = getattr(operator, "qualified", None)
     if qualified is None:
-        raise TypeError("onnx.export: custom_translation_table and register_custom_op_symbolic take operators, or texts "
-                        f"as 'domain::name', got {shown(operator)}")
+        raise TypeError("onnx.export: custom_translation_table takes operators, or texts as 'domain::name', got "
+                        f"{shown(operator)}")
     return qualified
 
 

@@ -11,14 +11,12 @@ from .. import _C
 from .._tensor.creation import tensor
 from ._dtypes import NUMBERS, REAL_PARTS, number_of
 from ._graph import Graph, Value
-from ._schemas import widened
+from ._older import TABLE as OLDER
+from ._schemas import Unavailable as Unavailable
+from ._schemas import check_attributes, widened
 
 #: letters that tell of what kind an attribute is, as programs for PyTorch's exporter write them: alpha_f=1.0
 _SUFFIXED = re.compile(r"^(\w+)_([isfgt])$")
-
-
-class Unavailable(NotImplementedError):
-    """Why a call of an operator has no translation."""
 
 
 def sizes(tensor):
@@ -91,10 +89,21 @@ class Emitter:
         return made if outputs > 1 else made[0]
 
     def _applied(self, kind, inputs, given, outputs, domain, version):
+        """The results of an operator, as this version of ONNX writes it."""
+        if domain:
+            return self.graph.add(kind, inputs, given, [f"{self.wish}_{kind.lower()}"] * outputs, domain, version)
+        since, rewrite = OLDER.get(kind, (0, None))
+        if self.opset >= since:
+            return self.node(kind, inputs, given, outputs)
+        made = rewrite(self, kind, inputs, given, outputs)
+        if made is None:
+            raise Unavailable(f"this use of {kind} needs opset {since}; give a newer opset_version")
+        return made
+
+    def node(self, kind, inputs, given, outputs):
         """The results of a node; of inputs in a wider dtype where the operator does not take theirs."""
         wishes = [f"{self.wish}_{kind.lower()}"] * outputs
-        if domain:
-            return self.graph.add(kind, inputs, given, wishes, domain, version)
+        check_attributes(kind, self.opset, given.keys())
         wider, back = widened(kind, self.opset, [None if v is None else v.dtype for v in inputs])
         inputs = [self.cast(v, wider[k]) if k in wider else v for k, v in enumerate(inputs)]
         made = self.graph.add(kind, inputs, given, wishes)

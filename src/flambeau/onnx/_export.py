@@ -21,7 +21,7 @@ from ._program import ONNXProgram, differences
 from ._translate import Options
 from .errors import OnnxExporterError
 
-_OPSET, _LEAST, _MOST = 20, 17, 23
+_OPSET, _LEAST, _MOST = 20, 11, 23
 _TRAINING = {TrainingMode.EVAL: False, TrainingMode.PRESERVE: None, TrainingMode.TRAINING: True}
 
 
@@ -37,7 +37,7 @@ def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=Non
     args, kwargs    example arguments: a tuple (or one tensor) and a dict
     f               a path, or a file that is open for writing bytes; None: nothing is written
     input_names, output_names   names of the inputs and the results, in their order
-    opset_version   17 to 23, of ONNX's operators; 20 unless given
+    opset_version   11 to 23, of ONNX's operators; 20 unless given
     dynamic_shapes  sizes that stay open, as `flambeau.export.export` takes them; strings are names of sizes
     dynamic_axes    the same by the names of inputs: {"x": {0: "batch"}} or {"x": [0]}
     external_data   with dynamo=True and a path, weights of 1 KB and more go to a file beside it (path + ".data")
@@ -116,7 +116,7 @@ def _checked_opset(version):
         return _OPSET
     if not isinstance(version, int) or not _LEAST <= version <= _MOST:
         raise ValueError(f"onnx.export: opset_version must be {_LEAST} to {_MOST}, got {shown(version)}; runtimes that "
-                         "read older ones read these too, and onnx.version_converter makes older ones of them")
+                         "read older versions read these too")
     return version
 
 

@@ -11,7 +11,7 @@ from ._graph import Graph
 _LIMIT = 2 ** 31 - 2 ** 20
 #: tensors below stay in the model's own file
 _SMALL = 1024
-_IR_VERSION = 10
+_IR_VERSION = 8
 
 
 def package():

@@ -5,6 +5,11 @@ from functools import cache
 from .. import _C
 from ._dtypes import DTYPES, TensorProtoDataType
 
+
+class Unavailable(NotImplementedError):
+    """Why a call of an operator has no translation."""
+
+
 #: what is tried in the place of a dtype that an operator does not take, in this order
 _WIDER = {
     _C.bool: (_C.int32, _C.int64, _C.float32), _C.uint8: (_C.int32, _C.int64, _C.float32),
@@ -18,14 +23,26 @@ _DTYPES = {f"tensor({TensorProtoDataType(number).name.lower()})": dtype for numb
 
 
 @cache
+def _schema(kind, opset):
+    from onnx import defs
+    try:
+        return defs, defs.get_schema(kind, opset)
+    except defs.SchemaError:
+        raise Unavailable(f"opset {opset} has no {kind}; give a newer opset_version") from None
+
+
+def check_attributes(kind, opset, names):
+    """Unavailable for attributes that an operator does not have in this version."""
+    unknown = sorted(names - _schema(kind, opset)[1].attributes.keys())
+    if unknown:
+        raise Unavailable(f"{kind} has no {', '.join(unknown)} in opset {opset}; give a newer opset_version")
+
+
+@cache
 def _types(kind, opset):
     """(the type variable of each input, whether the last one stands for all that follow, those of the outputs,
     {variable: dtypes}) of an operator."""
-    from onnx import defs
-    try:
-        schema = defs.get_schema(kind, opset)
-    except defs.SchemaError:
-        raise ValueError(f"onnx: opset {opset} has no operator {kind}") from None
+    defs, schema = _schema(kind, opset)
     variadic = bool(schema.inputs) and schema.inputs[-1].option == defs.OpSchema.FormalParameterOption.Variadic
     taken = {c.type_param_str: frozenset(_DTYPES[t] for t in c.allowed_type_strs if t in _DTYPES)
              for c in schema.type_constraints}

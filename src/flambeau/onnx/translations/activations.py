@@ -1,7 +1,5 @@
 """Activation functions and softmax."""
 
-import math
-
 from ... import _C
 from ._table import translates
 from .pointwise import log1p_of, operands
@@ -32,16 +30,7 @@ def softshrink(g, self, lambd=0.5):
 
 @translates("gelu")
 def gelu(g, self, *, approximate="none"):
-    if g.opset >= 20:
-        return g.op("Gelu", self, approximate=approximate)
-    half, one = g.scalar(0.5, self.dtype), g.scalar(1.0, self.dtype)
-    if approximate == "none":
-        inner = g.op("Erf", g.op("Mul", self, g.scalar(math.sqrt(0.5), self.dtype)))
-    else:
-        cube = g.op("Mul", g.op("Mul", self, self), self)
-        inner = g.op("Add", self, g.op("Mul", cube, g.scalar(0.044715, self.dtype)))
-        inner = g.op("Tanh", g.op("Mul", inner, g.scalar(math.sqrt(2 / math.pi), self.dtype)))
-    return g.op("Mul", g.op("Mul", self, half), g.op("Add", inner, one))
+    return g.op("Gelu", self, approximate=approximate)
 
 
 @translates("selu")

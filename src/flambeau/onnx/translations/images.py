@@ -29,8 +29,6 @@ def interpolate(g, input, size=None, scale_factor=None, mode="nearest", align_co
         return adaptive_avg_pool(g, input, wanted, nd)
     if mode not in _MODES:
         raise Unavailable(f"interpolate: mode={mode!r} is not in ONNX; use bilinear or bicubic")
-    if antialias and g.opset < 18:
-        raise Unavailable("interpolate: antialias needs opset 18")
     given = {"mode": _MODES[mode], "antialias": int(antialias) if antialias else None}
     if mode == "nearest":
         given |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
@@ -62,7 +60,7 @@ def _floats(numbers):
 def grid_sampler(g, input, grid, interpolation_mode, padding_mode, align_corners):
     modes = ("linear", "nearest", "cubic") if g.opset >= 20 else ("bilinear", "nearest", "bicubic")
     if input.rank == 5 and g.opset < 20:
-        raise Unavailable("grid_sample of volumes needs opset 20")
+        raise Unavailable("grid_sample of volumes needs opset 20; give a newer opset_version")
     return g.op("GridSample", input, grid, mode=modes[interpolation_mode],
                 padding_mode=("zeros", "border", "reflection")[padding_mode], align_corners=int(align_corners))
 
@@ -89,7 +87,8 @@ def roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampli
     boxes, images = _regions(g, rois)
     return g.op("RoiAlign", input, boxes, images, spatial_scale_f=spatial_scale, output_height=pooled_height,
                 output_width=pooled_width, sampling_ratio=max(sampling_ratio, 0), mode="avg",
-                coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel")
+                coordinate_transformation_mode="half_pixel" if aligned else None if g.opset < 16 else
+                "output_half_pixel")
 
 
 @translates("roi_pool")

@@ -78,10 +78,7 @@ def cdist(g, x1, x2, p, by_product):
 
 def _norm_of(g, difference, p, axis):
     if p in (1, 2):
-        kind = f"ReduceL{int(p)}"
-        if g.opset < 18:
-            return g.op(kind, difference, axes_i=[axis], keepdims=0)
-        return g.op(kind, difference, [axis], keepdims=0)
+        return g.op(f"ReduceL{int(p)}", difference, [axis], keepdims=0)
     size, dtype = g.op("Abs", difference), difference.dtype
     if math.isinf(p):
         return g.op("ReduceMax", size, [axis], keepdims=0)

@@ -22,10 +22,7 @@ def reduced(g, kind, x, dim=None, keepdim=False):
         return x if kind not in ("ReduceL1", "ReduceL2") else g.op("Abs", x)
     dims = dims_of(dim, x.rank)
     whole = len(dims) == x.rank
-    if g.opset < 18 and kind != "ReduceSum":
-        made = g.op(kind, x, axes_i=None if whole else dims, keepdims=int(keepdim))
-    else:
-        made = g.op(kind, x, None if whole else g.ints(dims), keepdims=int(keepdim))
+    made = g.op(kind, x, None if whole else g.ints(dims), keepdims=int(keepdim))
     shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
     return g.shaped(made, tuple(shape))
 

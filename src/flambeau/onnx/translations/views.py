@@ -380,17 +380,25 @@ def _padded(g, self, pad, mode, value=None):
         x, value = g.cast(x, _C.int32), int(bool(value))
     if mode == "constant" and any(isinstance(n, int) and n < 0 for n in pad):
         return _cut(g, x, pad, dims, value)
-    fill = None if value is None else g.of(value, x.dtype)
     if mode == "wrap" and g.opset < 19:
-        raise Unavailable("circular padding needs opset 19")
-    return g.op("Pad", x, g.listed([*before, *after]), fill, g.ints(dims), mode=mode)
+        raise Unavailable("circular padding needs opset 19; give a newer opset_version")
+    return _pad(g, x, dims, before, after, mode, value)
+
+
+def _pad(g, x, dims, before, after, mode, value):
+    """Pad, with zeros for the other dimensions."""
+    pads = [0] * (2 * x.rank)
+    for dim, left, right in zip(dims, before, after, strict=True):
+        pads[dim], pads[x.rank + dim] = left, right
+    return g.op("Pad", x, g.listed(pads), None if value is None else g.of(value, x.dtype), mode=mode)
 
 
 def _cut(g, x, pad, dims, value):
     """Padding in which a negative number cuts."""
     before, after = pad[0::2], pad[1::2]
+    rank = x.rank
     for dim, left, right in zip(dims, before, after, strict=True):
         if min(left, right) < 0:
             x = g.slice(x, max(-left, 0), right if right < 0 else _FAR, dim)
-    fill = g.of(value or 0, x.dtype)
-    return g.op("Pad", x, [*(max(n, 0) for n in before), *(max(n, 0) for n in after)], fill, g.ints(dims))
+    x.shape = x.shape or (None,) * rank
+    return _pad(g, x, dims, [max(n, 0) for n in before], [max(n, 0) for n in after], "constant", value or 0)
