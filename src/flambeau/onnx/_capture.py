@@ -61,6 +61,11 @@ def _bags(input, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_
     return weight.new_empty((count, weight.shape[1]))
 
 
+def _kept(dets, scores, iou_threshold):
+    """The boxes that stay: a number of indices that values decide, as in nonzero."""
+    return scores.nonzero().squeeze(1)
+
+
 def _unpooled(dims):
     def shape(input, indices, kernel_size, stride=None, padding=0, output_size=None):
         def each(v):
@@ -80,6 +85,11 @@ def _always(args, kwargs):
     return True
 
 
+def _by_own_statistics(args, kwargs):
+    """Of instance_norm: without running statistics to keep."""
+    return (args[1] if len(args) > 1 else kwargs.get("running_mean")) is None
+
+
 def _is_padded(args, kwargs):
     return not kwargs and len(args) == 9 and not isinstance(args[3], _C.Tensor) and isinstance(args[3], bool) \
         and not (args[5] and args[6] and args[4] > 1)
@@ -97,6 +107,8 @@ def _text_first(args, kwargs):
 _WHOLE = {
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), (_is_padded, _recurrent)),
     "scaled_dot_product_attention": (_plain_attention, None),
+    "softsign": (_always, None), "nms": (_always, _kept),
+    "instance_norm": (_by_own_statistics, None),
     "embedding_bag": (_always, _bags),
     "einsum": (_text_first, None),
     **{f"max_unpool{dims}d": (_always, _unpooled(dims)) for dims in (1, 2, 3)},

@@ -2,14 +2,17 @@
 
 from . import (
     activations,
+    comparisons,
     complex_numbers,
     convolution,
     creation,
+    functions,
     images,
     indexing,
     losses,
     networks,
     normalization,
+    padding,
     pointwise,
     pooling,
     products,

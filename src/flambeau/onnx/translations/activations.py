@@ -2,7 +2,8 @@
 
 from ... import _C
 from ._table import translates
-from .pointwise import log1p_of, operands
+from .functions import log1p_of
+from .pointwise import operands
 
 
 @translates("threshold")
@@ -136,7 +137,7 @@ def relu6(g, self, inplace=False):
 
 @translates("softsign")
 def softsign(g, self):
-    return g.op("Softsign", self)
+    return g.op("Softsign", *operands(g, self))
 
 
 def _softmax(kind):

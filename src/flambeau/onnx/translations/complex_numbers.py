@@ -7,7 +7,8 @@ from ..._tensor.creation import tensor
 from .._emitter import Unavailable
 from .._graph import Value
 from ._table import translates
-from .pointwise import atan2, binary, hypot
+from .functions import atan2, hypot
+from .pointwise import binary
 
 
 def parts(g, x):
@@ -30,7 +31,7 @@ def _of(g, x):
     return [real, g.scalar(0.0, g.dtype)]
 
 
-@translates("view_as_real", "view_as_real_copy", "view_as_complex", "view_as_complex_copy", parts=True)
+@translates("view_as_real", "view_as_complex", parts=True)
 def view_as(g, self):
     """The same numbers in the file."""
     return g.op("Identity", self)
@@ -64,7 +65,7 @@ def polar(g, abs, angle):
     return paired(g, g.op("Mul", abs, g.op("Cos", angle)), g.op("Mul", abs, g.op("Sin", angle)), g.rank)
 
 
-@translates("conj", "_conj_physical", "resolve_conj", parts=True)
+@translates("conj", "_conj_physical", parts=True)
 def conj(g, self):
     if not self.dtype.is_complex:
         return self

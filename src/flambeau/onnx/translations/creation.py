@@ -53,12 +53,7 @@ def empty_strided(g, size, stride, **options):
     return filled(g, size, 0)
 
 
-@translates("scalar_tensor")
-def scalar_tensor(g, s, **options):
-    return g.of(s, g.dtype)
-
-
-@translates("fill_scalar_", "fill_tensor_", "fill")
+@translates("fill_scalar_", "fill_tensor_")
 def fill(g, self, value):
     return filled(g, _size(g, self), value)
 
@@ -170,6 +165,36 @@ def exponential_(g, self, lambd=1.0, *, generator=None):
     u = _random(g, "RandomUniform", _size(g, self), self.dtype)
     one = g.scalar(1.0, self.dtype)
     return g.op("Div", g.op("Neg", g.op("Log", g.op("Sub", one, u))), g.scalar(lambd, self.dtype))
+
+
+@translates("log_normal_")
+def log_normal_(g, self, mean=1.0, std=2.0, *, generator=None):
+    return g.op("Exp", normal_(g, self, mean, std))
+
+
+@translates("cauchy_")
+def cauchy_(g, self, median=0.0, sigma=1.0, *, generator=None):
+    """median + sigma tan(pi (u - 1/2))."""
+    u = _random(g, "RandomUniform", _size(g, self), self.dtype, low_f=-math.pi / 2, high_f=math.pi / 2)
+    return g.op("Add", g.op("Mul", g.op("Tan", u), g.scalar(sigma, u.dtype)), g.scalar(median, u.dtype))
+
+
+@translates("geometric_")
+def geometric_(g, self, p, *, generator=None):
+    """The number of trials: 1 + floor(log(u) / log(1 - p))."""
+    u = _random(g, "RandomUniform", _size(g, self), _C.float32, low_f=1e-7)
+    steps = g.op("Floor", g.op("Mul", g.op("Log", u), g.scalar(1 / math.log1p(-p) if p < 1 else 0.0, u.dtype)))
+    return g.cast(g.op("Add", steps, g.scalar(1.0, u.dtype)), self.dtype)
+
+
+@translates("random_")
+def random_(g, self, low=None, high=None, *, generator=None):
+    """Integers from low (0) up to high; a number alone is high."""
+    if high is None:
+        low, high = 0, low
+    if high is None:
+        raise Unavailable("random_ without bounds is not written; give them")
+    return _integers(g, low or 0, high, _size(g, self))
 
 
 @translates("bernoulli_float_")

@@ -19,8 +19,7 @@ def interpolate(g, input, size=None, scale_factor=None, mode="nearest", align_co
     if not input.dtype.is_floating_point and mode not in ("nearest", "nearest-exact"):
         wide = g.shaped(g.cast(input, _C.float32), input.shape)
         made = interpolate(g, wide, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
-        half = g.scalar(0.5, _C.float32)  # halves away from zero
-        return g.op("Mul", g.op("Sign", made), g.op("Floor", g.op("Add", g.op("Abs", made), half)))
+        return g.op("Floor", g.op("Add", made, g.scalar(0.5, _C.float32)))  # halves go up
     if size is not None:
         size = list(size) if isinstance(size, (tuple, list)) else [size]
         size = (size * nd)[:nd] if len(size) == 1 else size[:nd]

@@ -81,7 +81,7 @@ def _back(dims, index_rank):
     return dims[0] if neighbours else 0
 
 
-@translates("index", "_unsafe_index")
+@translates("index")
 def index(g, self, indices):
     dims, found = _spread(g, indices)
     if not dims:
@@ -104,7 +104,7 @@ def _index_dims_to(g, x, index_rank, place, others):
 _REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
 
 
-@translates("index_put", "_unsafe_index_put")
+@translates("index_put")
 def index_put(g, self, indices, values, accumulate=False):
     values = g.shaped(g.cast(values, self.dtype), values.shape)
     masks = [i for i in indices if i is not None]
@@ -351,18 +351,3 @@ def among(g, self, few, invert):
 def _pair(g, a, b):
     dtype = _C.promote_types(a.dtype, b.dtype)
     return operands(g, a, b, dtype=dtype), dtype
-
-
-@translates("select_scatter")
-def select_scatter(g, self, src, dim, index):
-    return slice_scatter(g, self, g.unsqueeze(src, dim % self.rank), dim, index,
-                         index + 1 if index != -1 else _FAR)
-
-
-@translates("slice_scatter")
-def slice_scatter(g, self, src, dim=0, start=None, end=None, step=1):
-    dim %= self.rank
-    size = g.size(self, dim)
-    rows = g.slice(_range(g, size), 0 if start is None else start, _FAR if end is None else end, 0, step)
-    rows.shape = (None,)
-    return _write_rows(g, self, dim, rows, src)

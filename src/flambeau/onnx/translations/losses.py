@@ -3,7 +3,8 @@
 from ... import _C
 from .._emitter import Unavailable
 from ._table import translates
-from .pointwise import log1p_of, operands
+from .functions import log1p_of
+from .pointwise import operands
 
 
 def _batched(g, self, target):

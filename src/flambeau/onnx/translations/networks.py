@@ -121,10 +121,17 @@ def layer(g, x, h, c, weights, mode, direction):
         bias = _joined(g, both)
     if mode == "relu":
         more = {"activations": ["Relu"] * len(weights)}
-    states = [h] if c is None else [h, c]
+    states = [h, c] if kind == "LSTM" else [h]
     found = g.op(kind, x, w, r, bias, None, *states, hidden_size=hidden, direction=direction, **more,
                  outputs=3 if kind == "LSTM" else 2)
     return (*found, None) if len(found) == 2 else tuple(found)
+
+
+def _is_zero(state):
+    """Whether a state is known to be zeros."""
+    if state.data is not None:
+        return not state.data.any()
+    return state.node is not None and state.node.kind == "ConstantOfShape" and not state.node.attributes["value"].any()
 
 
 @translates("recurrent_layer")
@@ -152,6 +159,7 @@ def recurrent(g, input, hx, params, has_biases, num_layers, dropout, train, bidi
     plain = 4 if has_biases else 2
     rows = [(*params[k:k + plain], *((None, None) if not has_biases else ()), params[k + plain] if each > plain else
              None) for k in range(0, len(params), each)]
+    h, c = (None if s is None or _is_zero(s) else s for s in (h, c))  # zeros are what ONNX begins with
     last_h, last_c = [], []
     for k in range(num_layers):
         if k and dropout and train:

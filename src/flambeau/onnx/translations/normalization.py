@@ -118,8 +118,9 @@ def group_norm(g, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_ena
 @translates("instance_norm")
 def instance_norm(g, input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
                   momentum=0.1, eps=1e-5):
-    if not use_input_stats:
-        return native_batch_norm(g, input, weight, bias, running_mean, running_var, False, momentum, eps)[0]
+    """InstanceNormalization; with running statistics these are steps of their own, and do not come here."""
     channels = input.shape[1]
+    if not isinstance(channels, int):
+        raise Unavailable("instance_norm of an open number of channels is not written")
     weight, bias = _ones(g, weight, input, 1.0, channels), _ones(g, bias, input, 0.0, channels)
     return g.op("InstanceNormalization", input, weight, bias, epsilon_f=eps)

@@ -1,7 +1,6 @@
 """Arithmetic and functions element by element. ONNX's operators take inputs of one dtype, so each input is converted to
 the dtype that the operator computes in."""
 
-import math
 
 from ... import _C
 from ..._tensor.dtypes import finfo
@@ -46,129 +45,9 @@ def _together(first, second):
     return second if _kind(second) > _kind(first) else first
 
 
-# ---- one operator of ONNX for one of ours ----------------------------------------------------------------------------
-
-def _unary(kind):
-    return lambda g, self: g.op(kind, *operands(g, self))
-
-
-for _name, _kind_of in {
-        "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin",
-        "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh",
-        "acosh": "Acosh", "atanh": "Atanh", "sigmoid": "Sigmoid", "erf": "Erf", "reciprocal": "Reciprocal",
-        "neg": "Neg", "_neg_view": "Neg"}.items():
-    entry(_name, _unary(_kind_of))
-
-
-def _rounding(kind):
-    def translation(g, self):
-        return g.op(kind, self) if g.dtype.is_floating_point else self
-    return translation
-
-
-for _name, _kind_of in {"floor": "Floor", "ceil": "Ceil"}.items():
-    entry(_name, _rounding(_kind_of))
-
-
-@translates("sign", "sgn")
-def sign(g, self):
-    return self if self.dtype is _C.bool else g.op("Sign", self)
-
-
 def trunc_of(g, x):
     """The integer part of a float: towards zero, with the sign kept."""
     return g.op("Mul", g.op("Sign", x), g.op("Floor", g.op("Abs", x)))
-
-
-@translates("abs")
-def abs_(g, self):
-    return self if self.dtype in (_C.uint8, _C.bool) else g.op("Abs", self)
-
-
-@translates("trunc")
-def trunc(g, self):
-    return trunc_of(g, self) if g.dtype.is_floating_point else self
-
-
-@translates("frac")
-def frac(g, self):
-    return g.op("Sub", self, trunc_of(g, self))
-
-
-@translates("round")
-def round_(g, self, *, decimals=0):
-    if not g.dtype.is_floating_point:
-        return self
-    if not decimals:
-        return g.op("Round", self)
-    scale, (first, second) = g.scalar(10.0 ** abs(decimals), self.dtype), ("Mul", "Div") if decimals > 0 else (
-        "Div", "Mul")
-    return g.op(second, g.op("Round", g.op(first, self, scale)), scale)
-
-
-@translates("relu")
-def relu(g, self, inplace=False):
-    return g.op("Relu", self)
-
-
-@translates("rsqrt")
-def rsqrt(g, self):
-    return g.op("Reciprocal", g.op("Sqrt", *operands(g, self)))
-
-
-@translates("square")
-def square(g, self):
-    x, = operands(g, self)
-    return g.op("Mul", x, x)
-
-
-def _times(kind, factor):
-    def translation(g, self):
-        x, = operands(g, self)
-        return g.op("Mul", g.op(kind, x) if kind else x, g.scalar(factor, g.dtype))
-    return translation
-
-
-entry("log2", _times("Log", 1 / math.log(2)))
-entry("log10", _times("Log", 1 / math.log(10)))
-entry("deg2rad", _times(None, math.pi / 180))
-entry("rad2deg", _times(None, 180 / math.pi))
-
-
-@translates("exp2", "special_exp2")
-def exp2(g, self):
-    return g.op("Pow", g.scalar(2.0, g.dtype), *operands(g, self))
-
-
-def log1p_of(g, x):
-    """log(1 + x), exact for small x as well: the rounding of 1 + x is taken back (Goldberg 1991)."""
-    one = g.scalar(1.0, x.dtype)
-    y = g.op("Add", x, one)
-    share = g.op("Div", g.op("Mul", g.op("Log", y), x), g.op("Sub", y, one))
-    # where x is lost in the sum the answer is x, where it swallows the one log(x)
-    share = g.op("Where", g.op("Equal", g.op("Sub", y, one), x), g.op("Log", y), share)
-    return g.op("Where", g.op("Equal", y, one), x, share)
-
-
-@translates("log1p")
-def log1p(g, self):
-    return log1p_of(g, *operands(g, self))
-
-
-@translates("expm1", "special_expm1")
-def expm1(g, self):
-    """exp(x) - 1 = 2 tanh(x/2) / (1 - tanh(x/2)), which is exact for small x; elsewhere as it stands."""
-    x, = operands(g, self)
-    one = g.scalar(1.0, x.dtype)
-    t = g.op("Tanh", g.op("Mul", x, g.scalar(0.5, x.dtype)))
-    near = g.op("Div", g.op("Add", t, t), g.op("Sub", one, t))
-    return g.op("Where", g.op("Less", g.op("Abs", x), one), near, g.op("Sub", g.op("Exp", x), one))
-
-
-@translates("erfc", "special_erfc")
-def erfc(g, self):
-    x, = operands(g, self)
-    return g.op("Sub", g.scalar(1.0, x.dtype), g.op("Erf", x))
 
 
 # ---- arithmetic ------------------------------------------------------------------------------------------------------
@@ -268,6 +147,12 @@ def div(g, self, other, *, rounding_mode=None):
     return trunc_of(g, quotient) if rounding_mode == "trunc" and g.dtype.is_floating_point else quotient
 
 
+@translates("square")
+def square(g, self):
+    x, = operands(g, self)
+    return g.op("Mul", x, x)
+
+
 @translates("pow")
 def pow_(g, self, exponent):
     if not isinstance(exponent, Value) and g.dtype.is_floating_point:
@@ -336,188 +221,3 @@ def nan_to_num(g, self, nan=None, posinf=None, neginf=None):
     x = g.op("Where", g.op("IsNaN", self), g.scalar(nan or 0.0, g.dtype), self)
     x = g.op("Where", g.op("IsInf", self, detect_negative=0), g.scalar(high, g.dtype), x)
     return g.op("Where", g.op("IsInf", self, detect_positive=0), g.scalar(low, g.dtype), x)
-
-
-@translates("hypot")
-def hypot(g, self, other):
-    """The larger side times the square root of one plus the ratio's square: no overflow on the way."""
-    a, b = (g.op("Abs", x) for x in operands(g, self, other))
-    high, low, zero = g.op("Max", a, b), g.op("Min", a, b), g.scalar(0.0, g.dtype)
-    ratio = g.op("Where", g.op("Equal", high, zero), zero, g.op("Div", low, high))
-    found = g.op("Mul", high, g.op("Sqrt", g.op("Add", g.op("Mul", ratio, ratio), g.scalar(1.0, g.dtype))))
-    return g.op("Where", g.op("IsInf", high), high, found)
-
-
-@translates("atan2")
-def atan2(g, self, other):
-    """The angle of (other, self): that of the quotient, and half a turn on the left side."""
-    y, x = operands(g, self, other)
-    zero, pi = g.scalar(0.0, g.dtype), g.scalar(math.pi, g.dtype)
-    below = g.op("Or", g.op("Less", y, zero), g.op("Less", g.op("Reciprocal", y), zero))
-    turn = g.op("Where", below, g.op("Neg", pi), pi)
-    left = g.op("Or", g.op("Less", x, zero), g.op("And", g.op("Equal", x, zero), g.op(
-        "Less", g.op("Reciprocal", x), zero)))
-    both_zero = g.op("And", g.op("Equal", x, zero), g.op("Equal", y, zero))
-    angle = g.op("Where", both_zero, y, g.op("Atan", g.op("Div", y, x)))
-    return g.op("Where", left, g.op("Add", angle, turn), angle)
-
-
-@translates("logaddexp")
-def logaddexp(g, self, other):
-    return _log_sum(g, *operands(g, self, other), 1.0)
-
-
-@translates("logaddexp2")
-def logaddexp2(g, self, other):
-    return _log_sum(g, *operands(g, self, other), math.log(2))
-
-
-def _log_sum(g, a, b, base):
-    """max + log(1 + exp(-|a - b|)), in units of the base's logarithm; equal infinities are the sum."""
-    high, scale = g.op("Max", a, b), g.scalar(base, a.dtype)
-    distance = g.op("Mul", g.op("Neg", g.op("Abs", g.op("Sub", a, b))), scale)
-    found = g.op("Add", high, g.op("Div", log1p_of(g, g.op("Exp", distance)), scale))
-    return g.op("Where", g.op("And", g.op("Equal", a, b), g.op("IsInf", a)), a, found)
-
-
-def _x_log(g, x, logarithm):
-    zero = g.scalar(0.0, g.dtype)
-    product = g.op("Mul", x, logarithm)
-    return g.op("Where", g.op("And", g.op("Equal", x, zero), g.op("Not", g.op("IsNaN", logarithm))), zero, product)
-
-
-@translates("xlogy")
-def xlogy(g, self, other):
-    x, y = operands(g, self, other)
-    return _x_log(g, x, g.op("Log", y))
-
-
-@translates("special_xlog1py")
-def xlog1py(g, self, other):
-    x, y = operands(g, self, other)
-    return _x_log(g, x, log1p_of(g, y))
-
-
-@translates("sinc")
-def sinc(g, self):
-    """sin(pi x) / (pi x), and 1 at zero."""
-    x, = operands(g, self)
-    turned = g.op("Mul", x, g.scalar(math.pi, x.dtype))
-    share = g.op("Div", g.op("Sin", turned), turned)
-    return g.op("Where", g.op("Equal", x, g.scalar(0.0, x.dtype)), g.scalar(1.0, x.dtype), share)
-
-
-@translates("special_entr")
-def entr(g, self):
-    """-x log x; 0 at zero, minus infinity below."""
-    x, = operands(g, self)
-    zero = g.scalar(0.0, x.dtype)
-    found = g.op("Where", g.op("Equal", x, zero), zero, g.op("Neg", g.op("Mul", x, g.op("Log", x))))
-    return g.op("Where", g.op("Less", x, zero), g.scalar(-math.inf, x.dtype), found)
-
-
-@translates("special_ndtr")
-def ndtr(g, self):
-    """(1 + erf(x / sqrt 2)) / 2."""
-    x, = operands(g, self)
-    inner = g.op("Erf", g.op("Mul", x, g.scalar(math.sqrt(0.5), x.dtype)))
-    return g.op("Mul", g.op("Add", inner, g.scalar(1.0, x.dtype)), g.scalar(0.5, x.dtype))
-
-
-# ---- comparisons and logic -------------------------------------------------------------------------------------------
-
-def compared(g, kind, self, other):
-    """A comparison, in the dtype of both."""
-    (a, b), _ = common(g, self, other)
-    return g.op(kind, a, b)
-
-
-for _name, _kind_of in {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater",
-                        "ge": "GreaterOrEqual"}.items():
-    entry(_name, lambda g, self, other, kind=_kind_of: compared(g, kind, self, other))
-
-
-@translates("ne")
-def ne(g, self, other):
-    return g.op("Not", compared(g, "Equal", self, other))
-
-
-for _name, _kind_of in {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}.items():
-    entry(_name, lambda g, self, other, kind=_kind_of: g.op(kind, *operands(g, self, other, dtype=_C.bool)))
-
-
-@translates("logical_not")
-def logical_not(g, self):
-    return g.op("Not", *operands(g, self, dtype=_C.bool))
-
-
-def _false(g, self):
-    return g.op("Not", g.op("Equal", self, self))
-
-
-@translates("isnan")
-def isnan(g, self):
-    return g.op("IsNaN", self) if self.dtype.is_floating_point else _false(g, self)
-
-
-@translates("isinf")
-def isinf(g, self):
-    return g.op("IsInf", self) if self.dtype.is_floating_point else _false(g, self)
-
-
-@translates("isposinf")
-def isposinf(g, self):
-    return g.op("IsInf", self, detect_negative=0) if self.dtype.is_floating_point else _false(g, self)
-
-
-@translates("isneginf")
-def isneginf(g, self):
-    return g.op("IsInf", self, detect_positive=0) if self.dtype.is_floating_point else _false(g, self)
-
-
-@translates("isfinite")
-def isfinite(g, self):
-    if not self.dtype.is_floating_point:
-        return g.op("Equal", self, self)
-    return g.op("Not", g.op("Or", g.op("IsNaN", self), g.op("IsInf", self)))
-
-
-@translates("signbit")
-def signbit(g, self):
-    zero = g.scalar(0, self.dtype)
-    below = g.op("Less", self, zero)
-    if not self.dtype.is_floating_point:
-        return below
-    return g.op("Or", below, g.op("Less", g.op("Reciprocal", self), zero))
-
-
-for _name, _kind_of in {"bitwise_and": "And", "bitwise_or": "Or", "bitwise_xor": "Xor"}.items():
-    entry(_name, lambda g, self, other, kind=_kind_of: g.op(
-        kind if g.dtype is _C.bool else f"Bitwise{kind}", *operands(g, self, other)))
-
-
-@translates("bitwise_not")
-def bitwise_not(g, self):
-    return g.op("Not" if g.dtype is _C.bool else "BitwiseNot", self)
-
-
-@translates("bitwise_left_shift", "__lshift__")
-def left_shift(g, self, other):
-    return g.op("Mul", *operands(g, self), g.op("Pow", g.scalar(2, g.dtype), *operands(g, other)))
-
-
-@translates("bitwise_right_shift", "__rshift__")
-def right_shift(g, self, other):
-    """Division by a power of two, rounded down."""
-    a, b = operands(g, self)[0], g.op("Pow", g.scalar(2, g.dtype), *operands(g, other))
-    return g.op("Div", g.op("Sub", a, g.op("Mod", a, b)), b)
-
-
-@translates("where")
-def where(g, condition, self, other):
-    return g.op("Where", *operands(g, condition, dtype=_C.bool), *operands(g, self, other))
-
-
-@translates("masked_fill")
-def masked_fill(g, self, mask, value):
-    return g.op("Where", mask, *operands(g, value, self))

@@ -26,9 +26,6 @@ def _max(g, self, kernel_size, stride, padding, dilation, ceil_mode, dims, place
     kernel = _each(kernel_size, dims)
     stride, padding, dilation = (_each(v, dims) for v in (stride or kernel, padding, dilation))
     x = _images(g, self, dims)
-    wide = x.dtype
-    if not wide.is_floating_point and wide not in (_C.int8, _C.uint8):
-        raise Unavailable(f"max_pool of {wide} is not in ONNX; use a float tensor")
     return x, g.op("MaxPool", x, kernel_shape=kernel, strides=stride, pads=padding * 2, dilations=dilation,
                    ceil_mode=ceil_mode, outputs=2 if places else 1)
 
@@ -80,7 +77,7 @@ def _windows(size, parts):
     return [(k * size // parts, -((-(k + 1) * size) // parts)) for k in range(parts)]
 
 
-@translates("adaptive_avg_pool", "_adaptive_avg_pool2d")
+@translates("adaptive_avg_pool")
 def adaptive_avg_pool(g, self, output_size, dims=2):
     """The mean of all; windows of one length; else one product with a matrix of shares for each dimension."""
     x = _images(g, self, dims)

@@ -29,7 +29,7 @@ def _reshape(g, self, shape):
     return to_result(g, self, lambda: shape)
 
 
-for _name in ("view", "reshape", "_unsafe_view", "_reshape_alias"):
+for _name in ("view", "reshape"):
     entry(_name, _reshape)
 
 
@@ -66,7 +66,7 @@ def same(g, self, *args, **kwargs):
     return self
 
 
-for _name in ("clone", "alias", "contiguous", "detach", "lift_fresh_copy"):
+for _name in ("clone", "alias", "contiguous"):
     entry(_name, same)
     entry(_name, same, parts=True)
 
@@ -74,11 +74,6 @@ for _name in ("clone", "alias", "contiguous", "detach", "lift_fresh_copy"):
 @translates("_to_copy")
 def to_copy(g, self, *, dtype=None, device=None, non_blocking=False, **layout):
     return g.cast(self, g.dtype)
-
-
-@translates("copy")
-def copy(g, self, src, non_blocking=False):
-    return broadcast(g, g.cast(src, self.dtype), self)
 
 
 def broadcast(g, value, like):
@@ -93,7 +88,7 @@ def permute(g, self, dims):
     return g.permute(self, [d % self.rank for d in dims])
 
 
-@translates("transpose", "swapaxes", "swapdims")
+@translates("transpose")
 def transpose(g, self, dim0, dim1):
     order = list(range(self.rank))
     if order:
@@ -101,13 +96,13 @@ def transpose(g, self, dim0, dim1):
     return g.permute(self, order)
 
 
-@translates("t", "mT", "mH", "numpy_T", "adjoint")
+@translates("t", "mT", "numpy_T")
 def turned(g, self):
     order = list(range(self.rank))
-    return g.permute(self, order[:-2] + order[-2:][::-1] if g.kind in ("mT", "mH", "adjoint") else order[::-1])
+    return g.permute(self, order[:-2] + order[-2:][::-1] if g.kind == "mT" else order[::-1])
 
 
-@translates("movedim", "moveaxis")
+@translates("movedim")
 def movedim(g, self, source, destination):
     source, destination = ([d % self.rank for d in (x if isinstance(x, (tuple, list)) else [x])]
                            for x in (source, destination))
@@ -276,12 +271,12 @@ def split(g, self, split_size, dim=0):
     return _parts(g, self, [first] * (count - 1) + [rest], dim)
 
 
-@translates("split_with_sizes", "unsafe_split_with_sizes")
+@translates("split_with_sizes")
 def split_with_sizes(g, self, split_sizes, dim=0):
     return _parts(g, self, split_sizes, dim)
 
 
-@translates("chunk", "unsafe_chunk", "tensor_split")
+@translates("chunk")
 def chunk(g, self, chunks, dim=0):
     known = _by_result(g, self, dim)
     if known is not None:
@@ -359,46 +354,3 @@ def roll(g, self, shifts, dims=()):
         x = g.op("Concat", g.slice(x, cut, _FAR, dim), g.slice(x, 0, cut, dim), axis=dim)
         x.shape = x_shape
     return x if dims else to_result(g, x, lambda: [g.size(self, d) for d in range(self.rank)])
-
-
-@translates("constant_pad_nd")
-def constant_pad_nd(g, self, pad, value=0):
-    return _padded(g, self, pad, "constant", value)
-
-
-@translates("_border")
-def border(g, self, pad, mode):
-    return _padded(g, self, pad, {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])
-
-
-def _padded(g, self, pad, mode, value=None):
-    """Pairs of pad are for the last dimension first; ONNX wants all beginnings, then all ends."""
-    before, after = pad[0::2], pad[1::2]
-    dims = [self.rank - 1 - k for k in range(len(before))]
-    x, dtype = self, self.dtype
-    if dtype is _C.bool:
-        x, value = g.cast(x, _C.int32), int(bool(value))
-    if mode == "constant" and any(isinstance(n, int) and n < 0 for n in pad):
-        return _cut(g, x, pad, dims, value)
-    if mode == "wrap" and g.opset < 19:
-        raise Unavailable("circular padding needs opset 19; give a newer opset_version")
-    return _pad(g, x, dims, before, after, mode, value)
-
-
-def _pad(g, x, dims, before, after, mode, value):
-    """Pad, with zeros for the other dimensions."""
-    pads = [0] * (2 * x.rank)
-    for dim, left, right in zip(dims, before, after, strict=True):
-        pads[dim], pads[x.rank + dim] = left, right
-    return g.op("Pad", x, g.listed(pads), None if value is None else g.of(value, x.dtype), mode=mode)
-
-
-def _cut(g, x, pad, dims, value):
-    """Padding in which a negative number cuts."""
-    before, after = pad[0::2], pad[1::2]
-    rank = x.rank
-    for dim, left, right in zip(dims, before, after, strict=True):
-        if min(left, right) < 0:
-            x = g.slice(x, max(-left, 0), right if right < 0 else _FAR, dim)
-    x.shape = x.shape or (None,) * rank
-    return _pad(g, x, dims, [max(n, 0) for n in before], [max(n, 0) for n in after], "constant", value or 0)
