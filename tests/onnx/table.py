@@ -6,9 +6,8 @@
 import warnings
 from pathlib import Path
 
-import onnx
-
 import flambeau
+import onnx
 from flambeau import nn
 from flambeau.onnx.errors import OnnxExporterError
 from flambeau.utils._pytree import tree_leaves
@@ -25,9 +24,12 @@ TOLERANCE = {"float32": 2e-4, "complex64": 2e-4, "float16": 4e-3}
 RANDOM = ("gumbel_softmax",)
 #: what a runtime says of a kernel that it lacks
 LACKING = ("NOT_IMPLEMENTED", "does not support", "not supported")
-#: where the interpreter of the `onnx` package is wrong or incomplete, and onnxruntime has no kernel
+#: operators that round numbers which lie on the edge
+ROUNDING = ("interpolate",)
+#: apart from float32: where the interpreter of the `onnx` package is wrong or incomplete, and onnxruntime has no kernel
 NOWHERE = {f"conv_transpose{n}d" for n in (1, 2, 3)} | {"rnn_relu.input", "rnn_relu_cell", "lstm", "lstm.input", "gru",
-                                                       "gru.input", "lstm_cell", "gru_cell"}
+                                                       "gru.input", "lstm_cell", "gru_cell",
+                                                       "cov", "corrcoef", "cauchy_"}
 
 
 class Call(nn.Module):
@@ -104,7 +106,8 @@ def outcome(name, dtype, count=None):
             if is_random(name):
                 assert a.dtype == b.dtype and a.shape == b.shape, sample
             else:
-                assert same(a, b, TOLERANCE.get(dtype, 1e-5)), (sample, a, b)
+                assert same(a, b, 1.0 if name in ROUNDING and not b.is_floating_point() else
+                            TOLERANCE.get(dtype, 1e-5)), (sample, a, b)
         compared += 1
     return ("compared" if compared else "refused" if refused else "untraced" if untraced else "nothing"), compared
 

@@ -139,7 +139,7 @@ def sizes(x):
     n = x.shape[0]
     return (x.view(n * 2, -1) * n ** -0.5 + flambeau.arange(n * 2)[:, None].float(), x[:n // 2], x.new_zeros(n, 3),
             flambeau.cat([x, x]).flatten(), x.mean() * n, F.pad(x, (1, n)), x.repeat(2, n), x.roll(1, 0),
-            flambeau.ones(n, n).tril(), x.chunk(2, 1)[1], x[n - 1], x.unsqueeze(1).expand(n, n, 6))
+            flambeau.ones(n, n).tril(), x.chunk(2, 1)[1], x[-1], x.unsqueeze(1).expand(n, n, 6))
 
 
 def test_open_sizes():

@@ -107,7 +107,7 @@ def _text_first(args, kwargs):
 _WHOLE = {
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), (_is_padded, _recurrent)),
     "scaled_dot_product_attention": (_plain_attention, None),
-    "softsign": (_always, None), "nms": (_always, _kept),
+    "nms": (_always, _kept),
     "instance_norm": (_by_own_statistics, None),
     "embedding_bag": (_always, _bags),
     "einsum": (_text_first, None),
@@ -120,7 +120,7 @@ class _Whole(TorchFunctionMode):
 
     def __init__(self, own):
         super().__init__()
-        self.table = {**_WHOLE, **dict.fromkeys(own, (_always, None))}
+        self.table = {**_WHOLE, **{name: (_always, None) for name in own if name in OPS}}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs, mode = kwargs or {}, get_proxy_mode()

@@ -32,7 +32,7 @@ def raw_bytes(tensor):
     """The elements of a tensor in the order of a file, as bytes."""
     tensor = tensor.detach().cpu()
     if tensor.dtype in REAL_PARTS:
-        tensor = tensor.view(REAL_PARTS[tensor.dtype])  # pairs of parts lie side by side
+        tensor = tensor.reshape(-1).view(REAL_PARTS[tensor.dtype])  # pairs of parts lie side by side
     tensor = tensor.contiguous()
     if tensor.numel() == 0:
         return b""

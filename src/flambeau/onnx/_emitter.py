@@ -104,11 +104,10 @@ class Emitter:
         """The results of a node; of inputs in a wider dtype where the operator does not take theirs."""
         wishes = [f"{self.wish}_{kind.lower()}"] * outputs
         check_attributes(kind, self.opset, given.keys())
-        wider, back = widened(kind, self.opset, [None if v is None else v.dtype for v in inputs])
+        wider, back = widened(kind, self.opset, [None if v is None else v.dtype for v in inputs], outputs)
         inputs = [self.cast(v, wider[k]) if k in wider else v for k, v in enumerate(inputs)]
         made = self.graph.add(kind, inputs, given, wishes)
-        last = max(back, default=0)  # the last output may stand for many
-        return [self.cast(v, back[min(k, last)]) if min(k, last) in back else v for k, v in enumerate(made)]
+        return [self.cast(v, back[k]) if k in back else v for k, v in enumerate(made)]
 
     # ---- constants ---------------------------------------------------------------------------------------------------
 

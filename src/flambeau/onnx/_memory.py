@@ -5,6 +5,7 @@ import operator
 
 from .. import _C
 from ..ops import OPS
+from ._schemas import Unavailable
 
 #: a result of these may be a view of the input or a copy, as its layout wants
 _PERHAPS = frozenset("reshape contiguous flatten ravel reshape_as unflatten view_as".split())
@@ -122,6 +123,8 @@ class Memory:
         """The base with a view's new value in it. Wherever the view has an element, its place in the base is found by
         looking at numbered places through the same view."""
         g, name = self.run.g, name_of(node.target)
+        if base.dtype.is_complex:
+            raise Unavailable("what is written into a part of a complex tensor is not written; write real parts")
         if name in _SHAPES:
             return _reshaped(g, value, base)
         if name in _ORDERS:

@@ -25,7 +25,9 @@ def package():
 
 
 def _text(size, names):
-    """A size that is open as a text: the names that the user gave, in an expression."""
+    """A size that is open as a text: a name, or an expression of the names that the user gave."""
+    if isinstance(size, str):
+        return size
     text = repr(size)
     for symbol, name in names.items():
         text = text.replace(symbol, name)

@@ -49,9 +49,9 @@ def _types(kind, opset):
     return [i.type_str for i in schema.inputs], variadic, [o.type_str for o in schema.outputs], taken
 
 
-def widened(kind, opset, dtypes):
+def widened(kind, opset, dtypes, count):
     """({place of an input: dtype to convert it to}, {place of an output: dtype to convert it back to}); both empty
-    where an operator takes inputs of these dtypes."""
+    where an operator with `count` results takes inputs of these dtypes."""
     variables, variadic, outputs, taken = _types(kind, opset)
     wider, back, chosen = {}, {}, {}
     for place, dtype in enumerate(dtypes):
@@ -63,7 +63,8 @@ def widened(kind, opset, dtypes):
             chosen[variable] = next((d for d in _WIDER[dtype] if d in allowed), None), dtype
         if chosen[variable][0] is not None:
             wider[place] = chosen[variable][0]
-    for place, variable in enumerate(outputs):
+    for place in range(count):
+        variable = outputs[min(place, len(outputs) - 1)]  # the last one may stand for many
         if variable in chosen and chosen[variable][0] is not None:
             back[place] = chosen[variable][1]
     return wider, back

@@ -46,12 +46,13 @@ def translate(program, options):
     UnsupportedOperatorError where operators have no translation: it lists all of them.
     """
     graph = Graph()
+    reserved = [graph.name(name) for name in options.output_names]
     g = Emitter(graph, options.opset, options.fold)
     run = Run(program.graph_module, g, options)
     run.check()
     values = _inputs(program, g, options)
     outputs = run.all(values)
-    _outputs(graph, g, outputs, options.output_names)
+    _outputs(graph, g, outputs, reserved)
     graph.without_unused()
     return graph
 
@@ -74,14 +75,16 @@ def _inputs(program, g, options):
             values.append(g.input(next(wishes, node.name), held.dtype, sizes(held)))
     for place, spec in weights:
         tensor = program._value(spec.target).detach()
-        name = g.graph.name(spec.target)
-        values[place] = g.graph.weight(name, tensor) if options.weights or spec.kind is InputKind.CONSTANT_TENSOR else \
-            g.input(name, tensor.dtype, tuple(tensor.shape))
+        if options.weights or spec.kind is InputKind.CONSTANT_TENSOR:
+            values[place] = g.graph.weight(g.graph.name(spec.target), tensor)
+        else:
+            values[place] = g.input(spec.target, tensor.dtype, tuple(tensor.shape))
     return values
 
 
 def _outputs(graph, g, outputs, names):
-    """Names the results. A result that is an input, a constant or another result becomes a value of its own."""
+    """Gives the results their names, as far as there are some. A result that is an input, a constant or another result
+    becomes a value of its own."""
     if not outputs:
         raise OnnxExporterError("onnx.export: the model gives no tensors, so there is nothing to write")
     wishes, seen = iter(names), set()
@@ -93,11 +96,11 @@ def _outputs(graph, g, outputs, names):
             value = g.squeeze(value, 0)
             value.shape = ()
         if value.node is None or id(value) in seen or value.node not in graph.nodes:
-            made = Value(graph.name(wish or f"{value.name}_out"), value.dtype, value.shape)
+            made = Value(wish or graph.name(f"{value.name}_out"), value.dtype, value.shape)
             graph.nodes.append(_Node("Identity", "", [value], [made], {}))
             value = made
         elif wish is not None:
-            value.name = wish if wish == value.name else graph.name(wish)
+            value.name = wish
         seen.add(id(value))
         graph.outputs.append(value)
 
@@ -157,16 +160,16 @@ class Run:
             elif node.op == "output":
                 return [self.value(n) for n in tree_leaves(node.args[0])]
             else:
-                self.step(node)
+                try:
+                    self.step(node)
+                except Unavailable as reason:
+                    raise UnsupportedOperatorError(f"onnx.export: {_called(node.target)}: {reason}\n  at step "
+                                                   f"{node.name} of the graph") from None
         raise AssertionError("a graph without an output")
 
     def value(self, x):
         """A Node's value; anything else as it is."""
         return self.memory.read(x) if isinstance(x, Node) else x
-
-    def values(self, tree):
-        """Arguments with Nodes replaced by their values."""
-        return map_arg(tree, self.memory.read)
 
     def step(self, node):
         """Translates a step and keeps its value."""
@@ -207,15 +210,7 @@ class Run:
 
         args = map_arg(tuple(node.args), of)
         kwargs = {k: map_arg(v, of) for k, v in node.kwargs.items() if k != "out"}
-        target = node.target
-        try:
-            return self._translated(node, target, args, kwargs, dtype)
-        except Unavailable as reason:
-            raise UnsupportedOperatorError(f"onnx.export: {_called(target)}: {reason}\n  at step {node.name} of the "
-                                           "graph") from None
-
-    def _translated(self, node, target, args, kwargs, dtype):
-        g = self.g
+        g, target = self.g, node.target
         if target is operator.getitem:
             return args[0][args[1]]
         if isinstance(target, Reading):
@@ -362,7 +357,10 @@ def _symbolic(g, domain_op, inputs, attrs, dtypes, shapes, version):
 
 
 def _is_complex(tree):
-    return any(x.dtype in REAL_PARTS for x in tree_leaves(tree) if isinstance(x, (Value, _C.Tensor)))
+    found = {x.dtype for x in tree_leaves(tree) if isinstance(x, (Value, _C.Tensor)) and x.dtype is not None}
+    if any(dtype.is_complex and dtype not in REAL_PARTS for dtype in found):
+        raise Unavailable("complex numbers of half precision are not written; use complex64")
+    return any(dtype.is_complex for dtype in found)
 
 
 def writes_by_name(name):

@@ -135,11 +135,6 @@ def relu6(g, self, inplace=False):
     return hardtanh(g, self, 0, 6)
 
 
-@translates("softsign")
-def softsign(g, self):
-    return g.op("Softsign", *operands(g, self))
-
-
 def _softmax(kind):
     def translation(g, self, dim=None, _stacklevel=3, dtype=None):
         x, = operands(g, self)

@@ -4,6 +4,7 @@ import math
 
 from ... import _C
 from ..._tensor.creation import tensor
+from .._dtypes import REAL_PARTS
 from .._emitter import Unavailable
 from .._graph import Value
 from ._table import translates
@@ -13,7 +14,7 @@ from .pointwise import binary
 
 def parts(g, x):
     """(real part, imaginary part) of a complex tensor as real tensors of its sizes."""
-    return [g.shaped(g.op("Gather", x, k, axis=len(x.shape)), x.shape) for k in (0, 1)]
+    return [g.shaped(g.op("Gather", x, k, axis=len(x.shape), dtype=REAL_PARTS[x.dtype]), x.shape) for k in (0, 1)]
 
 
 def paired(g, real, imag, rank):
@@ -34,7 +35,7 @@ def _of(g, x):
 @translates("view_as_real", "view_as_complex", parts=True)
 def view_as(g, self):
     """The same numbers in the file."""
-    return g.op("Identity", self)
+    return g.op("Identity", self, dtype=g.dtype)
 
 
 @translates("real", parts=True)
@@ -178,10 +179,8 @@ def _dft(g, x, dim, n, forward, onesided=False):
     given = {"inverse": 0 if forward else 1, "onesided": int(onesided)}
     length = g.scalar(n, _C.int64) if isinstance(n, int) else g.squeeze(n, 0)
     if g.opset >= 20:
-        made = g.op("DFT", x, length, g.ints(dim), **given)
-    else:
-        made = g.op("DFT", x, length, axis=dim, **given)
-    return made
+        return g.op("DFT", x, length, g.ints(dim), **given)
+    return g.op("DFT", x, length, axis=dim, **given)
 
 
 def _times(g, x, factor, dtype):

@@ -31,7 +31,10 @@ for _name, _kind_of in {"floor": "Floor", "ceil": "Ceil"}.items():
 
 @translates("sign", "sgn")
 def sign(g, self):
-    return self if self.dtype is _C.bool else g.op("Sign", self)
+    """Of a NaN it is 0."""
+    if not self.dtype.is_floating_point:
+        return self if self.dtype is _C.bool else g.op("Sign", self)
+    return g.op("Where", g.op("IsNaN", self), g.scalar(0, self.dtype), g.op("Sign", self))
 
 
 @translates("abs")
