@@ -1,5 +1,6 @@
 """Models as ONNX files: `export` writes a model with the operators of the open standard that most runtimes read."""
 
+from .._absent import refusals
 from . import errors as errors
 from . import operators as operators
 from . import ops as ops
@@ -14,3 +15,7 @@ from ._dtypes import TensorProtoDataType as TensorProtoDataType
 from ._export import export as export
 from ._program import ONNXProgram as ONNXProgram
 from .errors import OnnxExporterError as OnnxExporterError
+
+globals().update(refusals("onnx", "give export the arguments and `dynamic_shapes` themselves", """
+    ExportOptions(dynamic_shapes) ExportableModule(model) InputObserver(value_if_missing)
+"""))
