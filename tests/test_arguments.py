@@ -102,6 +102,13 @@ REASONS = {
     "always false, or always the argument itself": """
         package: is_from_package obj;
         masked: is_masked_tensor obj""",
+    "a table has one signature: shapes need less than the operators, and what a trace keeps is read where it is written": """
+        onnx/_capture: _recurrent params has_biases num_layers dropout train batch_first,
+        _bags max_norm norm_type scale_grad_by_freq mode sparse per_sample_weights padding_idx,
+        _kept dets iou_threshold, _always args kwargs, _text_first kwargs, shape indices;
+        onnx/_translate: _symbolic shapes; onnx/ops: symbolic_call domain_op inputs attrs version""",
+    "tensors arrive as values and everything else as Python's own, so there is nothing to parse": """
+        onnx/symbolic_helper: parse_args arg_descriptors""",
     "private in PyTorch (an underscore); accepted, since other code passes it": """
         serialization: save _disable_byteorder_record; _tensor/storage: __init__ _internal""",
     "kept for programs that pass it; documented as without effect": """
@@ -155,7 +162,7 @@ REASONS = {
 #: one table of functions with one signature per module: each reads what it needs
 CALLBACKS = ("debug/_hints", "_transforms/", "vision/transforms/v2/_", "vision/transforms/_policies",
              "vision/datasets/_wrapper", "distributed/checkpoint/planner", "distributed/checkpoint/storage",
-             "distributed/checkpoint/staging")
+             "distributed/checkpoint/staging", "onnx/translations/", "onnx/_older")
 
 
 def allowed():

@@ -75,7 +75,7 @@ def _order(dims, rank):
     return [*dims, *(d for d in range(rank) if d not in dims)]
 
 
-def _back(dims, index_rank):
+def _back(dims):
     """Where the dimensions of the index go in the result: in place of the indexed ones if those are neighbours."""
     neighbours = dims == list(range(dims[0], dims[0] + len(dims)))
     return dims[0] if neighbours else 0
@@ -91,7 +91,7 @@ def index(g, self, indices):
     found, shape = _together(g, found)
     x = g.permute(self, _order(dims, self.rank))
     picked = g.op("GatherND", x, _stacked(g, found, len(shape)))
-    return _index_dims_to(g, picked, len(shape), _back(dims, len(shape)), self.rank - len(dims))
+    return _index_dims_to(g, picked, len(shape), _back(dims), self.rank - len(dims))
 
 
 def _index_dims_to(g, x, index_rank, place, others):
@@ -116,7 +116,7 @@ def index_put(g, self, indices, values, accumulate=False):
     if not dims:
         return broadcast(g, values, self)
     found, shape = _together(g, found)
-    order, place = _order(dims, self.rank), _back(dims, len(shape))
+    order, place = _order(dims, self.rank), _back(dims)
     x, rest = g.permute(self, order), [self.shape[d] for d in order[len(dims):]]
     places = _stacked(g, found, len(shape))
     layout = [*rest[:place], *shape, *rest[place:]]

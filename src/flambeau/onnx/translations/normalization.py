@@ -26,7 +26,7 @@ def native_batch_norm(g, input, weight, bias, running_mean, running_var, trainin
     if not isinstance(channels, int):
         raise Unavailable("batch_norm of an open number of channels is not written")
     if training:
-        return [_by_batch(g, input, weight, bias, eps, channels), None, None]
+        return [_by_batch(g, input, weight, bias, eps), None, None]
     weight, bias = _ones(g, weight, running_mean, 1.0, channels), _ones(g, bias, running_mean, 0.0, channels)
     taken = _into_convolution(g, input, weight, bias, running_mean, running_var, eps)
     if taken is not None:
@@ -52,7 +52,7 @@ def _into_convolution(g, input, weight, bias, mean, var, eps):
                 g.const(shift.to(filters.dtype), bias.name), **node.attributes)
 
 
-def _by_batch(g, x, weight, bias, eps, channels):
+def _by_batch(g, x, weight, bias, eps):
     """The statistics of the batch itself."""
     wide = g.shaped(g.cast(x, _C.float32), x.shape) if _half(x.dtype) else x
     dims = [d for d in range(x.rank) if d != 1]
