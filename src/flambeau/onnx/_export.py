@@ -17,7 +17,7 @@ from . import _proto
 from ._capture import _Function, captured, mode_of, of_axes
 from ._constants import OperatorExportTypes, TrainingMode
 from ._custom import name_of_operator, registered
-from ._program import ONNXProgram, differences
+from ._program import ONNXProgram, differences, tolerance
 from ._translate import Options
 from .errors import OnnxExporterError
 
@@ -169,7 +169,7 @@ def _verified(program, model, args, kwargs, training):
         model, ExportedProgram) else contextlib.nullcontext()
     with inside, flambeau.no_grad():
         found = differences(program, module, args, kwargs)
-    if any(not d < 1e-3 for d in found):
+    if any(not d < tolerance(program) for d in found):
         raise OnnxExporterError("onnx.export: verify: results differ from the module's by these shares of their "
                                 f"largest elements: {shown(found)}")
     return found

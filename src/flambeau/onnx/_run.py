@@ -3,21 +3,17 @@
 import os
 import tempfile
 
-import numpy
-
 import flambeau
 
 from .. import _C
 from . import _proto
 from ._dtypes import REAL_PARTS
 
-_AS_BITS = {"bfloat16": _C.int16}
-
 
 def to_array(value, dtype):
     """A tensor or number as the array that a runtime takes."""
     if not isinstance(value, _C.Tensor):
-        return numpy.asarray(value, dtype=numpy.int64 if dtype is _C.int64 else None)
+        return flambeau.tensor(value, dtype=dtype).numpy()
     value = value.detach().cpu()
     if value.dtype in REAL_PARTS:
         value = flambeau.view_as_real(value)
@@ -29,10 +25,9 @@ def to_array(value, dtype):
 
 def to_tensor(array, dtype):
     """An array of a runtime as a tensor of this dtype."""
-    array = numpy.array(array)
     if array.dtype.name == "bfloat16":
-        return flambeau.from_numpy(array.view(numpy.int16)).view(_C.bfloat16)
-    made = flambeau.from_numpy(array)
+        return flambeau.tensor(array.view("int16")).view(_C.bfloat16)
+    made = flambeau.tensor(array)
     return flambeau.view_as_complex(made) if dtype in REAL_PARTS else made
 
 
