@@ -304,6 +304,77 @@ def test_attention_and_rotary_embedding_are_what_the_standard_says():
         assert flambeau.allclose(found, flambeau.from_numpy(wanted), atol=1e-5)
 
 
+# ---- calls that are watched ------------------------------------------------------------------------------------------
+
+class Optional(nn.Module):
+    def forward(self, x, y=None, k=2):
+        return x * k if y is None else x + y
+
+
+def test_what_calls_show():
+    model, observer = Optional(), flambeau.onnx.InputObserver()
+    with observer(model, store_n_calls=2):
+        model(flambeau.ones(2, 3), y=flambeau.ones(2, 3))
+        model(flambeau.ones(4, 3), y=flambeau.ones(4, 3))
+        model(flambeau.ones(9, 9))
+    assert observer.num_obs() == 2 and "forward" not in vars(model)
+    shapes = observer.infer_dynamic_shapes()
+    assert {k: list(v) for k, v in shapes.items()} == {"x": [0], "y": [0]}
+    assert observer.infer_arguments(1)["x"].shape == (4, 3) and len(observer.infer_arguments(flat=True)) == 2
+    assert set(observer.infer_arguments({"x": flambeau.zeros(2, 3)})) == {"x", "y"}
+    program = export(model, kwargs=observer.infer_arguments(), dynamic_shapes=shapes)
+    found = observer.check_discrepancies(program)
+    assert [(f["SUCCESS"], f["abs"], f["index"], f["n_inputs"]) for f in found] == [(True, 0.0, k, 2) for k in (0, 1)]
+    wrong = export(lambda x, y: x + y + 1, kwargs=observer.infer_arguments(), dynamic_shapes=shapes)
+    assert [f["SUCCESS"] for f in observer.check_discrepancies(wrong)] == [False, False]
+    with pytest.raises(RuntimeError, match="no call was observed"):
+        flambeau.onnx.InputObserver().infer_arguments()
+
+
+def test_missing_arguments_and_batches():
+    model, observer = Optional(), flambeau.onnx.InputObserver()
+    with observer(model):
+        model(flambeau.ones(2, 3))
+        model(flambeau.ones(2, 5), flambeau.ones(2, 5))
+    assert [x.shape for x in observer.infer_arguments(0)] == [(2, 3), (2, 5)]
+    assert [list(s) for s in observer.infer_dynamic_shapes({0})] == [[0, 1], []]
+    assert [list(s) for s in observer.infer_dynamic_shapes(True)] == [[0, 1], [0]]
+
+
+def test_modules_that_know_how():
+    class Doubles(flambeau.onnx.ExportableModule):
+        def forward(self, x):
+            return x * 2
+
+        def example_arguments(self):
+            return (X,), None
+
+        def input_names(self):
+            return ("left",)
+
+        def dynamic_shapes(self):
+            return ({0: "rows"},)
+
+    graph = Doubles().to_onnx(output_names=["right"]).model_proto.graph
+    assert (names(graph.input), names(graph.output), dims(graph.output[0])) == (["left"], ["right"], ["rows", 4])
+    with pytest.raises(TypeError):
+        flambeau.onnx.ExportableModule()
+
+
+# ---- large models ----------------------------------------------------------------------------------------------------
+
+def test_weights_that_no_message_holds(tmp_path, monkeypatch):
+    """With a limit of a kilobyte in the place of 2 GB."""
+    monkeypatch.setattr(flambeau.onnx._proto, "_LIMIT", 1024)
+    program = export(big(), (WIDE,))
+    with pytest.raises(ValueError, match="2 GB"):
+        _ = program.model_proto
+    assert flambeau.allclose(program(WIDE)[0], big()(WIDE), atol=1e-5)
+    program.save(tmp_path / "large.onnx")
+    assert (tmp_path / "large.onnx.data").stat().st_size >= 4096
+    assert flambeau.allclose(run_file(str(tmp_path / "large.onnx"), WIDE), big()(WIDE), atol=1e-5)
+
+
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
 def test_all_operators_without_a_form_are_named_at_once():

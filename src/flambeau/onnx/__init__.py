@@ -13,9 +13,11 @@ from ._custom import register_custom_op_symbolic as register_custom_op_symbolic
 from ._custom import unregister_custom_op_symbolic as unregister_custom_op_symbolic
 from ._dtypes import TensorProtoDataType as TensorProtoDataType
 from ._export import export as export
+from ._observer import ExportableModule as ExportableModule
+from ._observer import InputObserver as InputObserver
 from ._program import ONNXProgram as ONNXProgram
 from .errors import OnnxExporterError as OnnxExporterError
 
 globals().update(refusals("onnx", "give export the arguments and `dynamic_shapes` themselves", """
-    ExportOptions(dynamic_shapes) ExportableModule(model) InputObserver(value_if_missing)
+    ExportOptions(dynamic_shapes)
 """))

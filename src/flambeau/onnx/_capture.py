@@ -7,8 +7,7 @@ import flambeau
 
 from .. import _C
 from .._tensor.overriding import passing_once
-from ..export import Dim, ExportedProgram, export
-from ..export._trace import _said as said_of_leaves
+from ..export import Dim, ExportedProgram, _trace, export
 from ..export.dynamic_shapes import DimHint
 from ..fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode
 from ..nn import Module
@@ -239,7 +238,7 @@ def captured(model, args, kwargs, dynamic_shapes, training, own):
         return model, {}
     model = model if isinstance(model, Module) else _Function(model)
     said = _by_texts(dynamic_shapes)
-    flat = said_of_leaves(model, args, kwargs, said)
+    flat = _trace._said(model, args, kwargs, said)
     args, kwargs = _larger(args, kwargs, flat)
     with mode_of(model, training), flambeau.no_grad(), exporting(), _Whole(own):
         program = export(model, args, kwargs, dynamic_shapes=said)

@@ -9,9 +9,8 @@ import pstats
 import flambeau
 
 from .._shown import shown
-from ..export import ExportedProgram
+from ..export import ExportedProgram, _trace
 from ..export import save as save_program
-from ..export._trace import _names
 from ..nn import Module
 from . import _proto
 from ._capture import _Function, captured, mode_of, of_axes
@@ -137,7 +136,7 @@ def _refuse(operator_export_type, export_modules_as_functions, autograd_inlining
 def _names_of(model, args, kwargs, input_names):
     """Names of the leaves of the arguments: those given, then those of forward's parameters."""
     module = model if isinstance(model, Module) else _Function(model)
-    return [*(input_names or ()), *_names(module, args, kwargs)[1][len(input_names or ()):]]
+    return [*(input_names or ()), *_trace._names(module, args, kwargs)[1][len(input_names or ()):]]
 
 
 def _exported(model, args, kwargs, opset, input_names, output_names, dynamic_shapes, dynamic_axes, table, fold,

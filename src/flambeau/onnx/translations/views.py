@@ -23,14 +23,14 @@ def to_result(g, self, wanted=None):
     return g.op("Reshape", self, known)
 
 
-def _reshape(g, self, shape):
+def reshaped(g, self, shape):
     if isinstance(shape, _C.dtype):
         raise Unavailable("a tensor's bits are not read as another dtype in ONNX; use to() for its numbers")
     return to_result(g, self, lambda: shape)
 
 
 for _name in ("view", "reshape"):
-    entry(_name, _reshape)
+    entry(_name, reshaped)
 
 
 @translates("view_as", "reshape_as")
