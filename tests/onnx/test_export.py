@@ -273,6 +273,24 @@ def test_operators_of_other_domains():
         export(cubed, (X,))
 
 
+def test_translations_as_they_are_written_for_pytorch():
+    from flambeau.onnx import symbolic_opset11 as opset11
+    from flambeau.onnx.symbolic_helper import parse_args
+    from flambeau.onnx.symbolic_opset9 import dropout, relu
+
+    @parse_args("v", "f")
+    def symbolic(g, x, scale=1.0):
+        factor = g.op("Constant", value_t=flambeau.tensor(scale))
+        return dropout(g, opset11.mul(g, relu(g, x), factor), 0.5, False)
+
+    flambeau.onnx.register_custom_op_symbolic("exporting::cubed", symbolic, 11)
+    try:
+        program = export(lambda x: cubed(x, 3.0), (X,), opset_version=13)
+    finally:
+        flambeau.onnx.unregister_custom_op_symbolic("exporting::cubed", 11)
+    assert flambeau.allclose(program(X)[0], X.relu() * 3, atol=1e-6)
+
+
 def test_operators_that_the_program_names():
     def shifted(x):
         a, b = flambeau.onnx.ops.symbolic_multi_out("shop::Halves", (x, None), {"keep": [True, False], "how": "fast"},

@@ -58,7 +58,7 @@ def test_versions_of_onnx(name, opset):
     assert_same(program, model, given)
 
 
-@pytest.mark.parametrize("name, count", [("cnn", 8), ("mlp", 4), ("lstm", 7), ("gpt_fixed", 60), ("unet", 14)])
+@pytest.mark.parametrize("name, count", [("cnn", 8), ("mlp", 4), ("lstm", 7), ("gpt_fixed", 60), ("unet", 14), ("gpt", 67)])
 def test_no_more_nodes_than_these(name, count):
     """What is known beforehand is no node: batch norms in convolutions, transposed weights, masks, shapes."""
     make, args, axes, _ = MODELS[name]
@@ -87,3 +87,29 @@ def test_models_of_other_dtypes(dtype):
     program = flambeau.onnx.export(model, (x,))
     onnx.checker.check_model(program.model_proto, full_check=True)
     assert_same(program, model, (x,), {flambeau.float64: 1e-10}.get(dtype, 2e-2))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name, size", [
+    ("alexnet", 64), ("vgg11_bn", 32), ("densenet121", 32), ("googlenet", 64), ("inception_v3", 75),
+    ("shufflenet_v2_x0_5", 64), ("squeezenet1_0", 64), ("mnasnet0_5", 64), ("regnet_x_400mf", 64),
+    ("efficientnet_b0", 64), ("efficientnet_v2_s", 64), ("mobilenet_v2", 64), ("convnext_tiny", 64), ("vit_b_32", 224),
+    ("swin_t", 64), ("swin_v2_t", 64), ("maxvit_t", 224), ("segmentation.fcn_resnet50", 64),
+    ("segmentation.deeplabv3_mobilenet_v3_large", 64), ("segmentation.lraspp_mobilenet_v3_large", 64),
+    ("video.r3d_18", 32), ("optical_flow.raft_small", 128)])
+def test_all_kinds_of_models_of_vision(name, size):
+    make = pytest.importorskip("flambeau.vision.models")
+    for part in name.split("."):
+        make = getattr(make, part)
+    options = {"weights_backbone": None} if "segmentation" in name else {}
+    options |= {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
+    flambeau.manual_seed(0)
+    model = trained(make(weights=None, **options))
+    args = (flambeau.randn(1, 3, 4, size, size) if "video" in name else flambeau.randn(2, 3, size, size),)
+    args *= 2 if "optical_flow" in name else 1
+    program = flambeau.onnx.export(model, args)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    with flambeau.no_grad():
+        wanted = tree_leaves(model(*args))
+    for a, b in zip(program(*args), wanted, strict=True):
+        assert (a - b).abs().max() <= 1e-4 * b.abs().max()

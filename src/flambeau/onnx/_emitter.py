@@ -154,12 +154,17 @@ class Emitter:
     # ---- sizes -------------------------------------------------------------------------------------------------------
 
     def size(self, value, dim):
-        """The size of a dimension: an int, or a number of the program."""
+        """The size of a dimension: an int, or a number of the program, which is the same one for equal sizes."""
         known = value.shape[dim]
         if isinstance(known, int):
             return known
-        dim %= value.rank
-        return self.number(self.op("Shape", value, start=dim, end=dim + 1))
+        found = self.graph.size_of(known)
+        if found is None:
+            dim %= value.rank
+            found = self.number(self.op("Shape", value, start=dim, end=dim + 1))
+            if known is not None:
+                self.graph.sizes[known] = found
+        return found
 
     @staticmethod
     def number(value):

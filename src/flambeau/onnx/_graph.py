@@ -55,7 +55,7 @@ class Graph:
     def __init__(self, outer=None):
         self.outer = outer
         self.inputs, self.outputs, self.nodes = [], [], []
-        self._made = {}
+        self._made, self.sizes = {}, {}
         self.top = self if outer is None else outer.top
         if outer is None:
             self._names, self.constants, self._by_content, self.domains = {}, {}, {}, {}
@@ -97,6 +97,15 @@ class Graph:
         while graph is not None:
             if key in graph._made:
                 return graph._made[key]
+            graph = graph.outer
+        return None
+
+    def size_of(self, expression):
+        """The value that holds an open size, or None: it is read of a tensor once."""
+        graph = self
+        while graph is not None and expression is not None:
+            if expression in graph.sizes:
+                return graph.sizes[expression]
             graph = graph.outer
         return None
 
