@@ -97,15 +97,20 @@ REASONS = {
         as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on;
         jit/__init__: script optimize _frames_up _rcb example_inputs, ignore kwargs,
         annotate the_type, freeze preserved_attrs optimize_numerics, optimize_for_inference
-        other_methods, set_fusion_strategy strategy;
-        onnx/__init__: register_custom_op_symbolic symbolic_name symbolic_fn opset_version custom_opsets;
-        onnx/symbolic_helper: parse_args arg_descriptors""",
+        other_methods, set_fusion_strategy strategy""",
     "of downloaded programs, which are refused: those of local folders need no download, no trust, no report": """
         hub: list force_reload skip_validation trust_repo verbose, help force_reload skip_validation trust_repo,
         load trust_repo force_reload verbose skip_validation""",
     "always false, or always the argument itself": """
         package: is_from_package obj;
         masked: is_masked_tensor obj""",
+    "a table has one signature: shapes need less than the operators, and what a trace keeps is read where it is written": """
+        onnx/_capture: _recurrent params has_biases num_layers dropout train batch_first,
+        _bags max_norm norm_type scale_grad_by_freq mode sparse per_sample_weights padding_idx,
+        _kept dets iou_threshold, _always args kwargs, _text_first kwargs, shape indices;
+        onnx/_translate: _symbolic shapes; onnx/ops: symbolic_call domain_op inputs attrs version""",
+    "tensors arrive as values and everything else as Python's own, so there is nothing to parse": """
+        onnx/symbolic_helper: parse_args arg_descriptors""",
     "private in PyTorch (an underscore); accepted, since other code passes it": """
         serialization: save _disable_byteorder_record; _tensor/storage: __init__ _internal""",
     "kept for programs that pass it; documented as without effect": """
@@ -160,7 +165,7 @@ REASONS = {
 #: one table of functions with one signature per module: each reads what it needs
 CALLBACKS = ("debug/_hints", "_transforms/", "vision/transforms/v2/_", "vision/transforms/_policies",
              "vision/datasets/_wrapper", "distributed/checkpoint/planner", "distributed/checkpoint/storage",
-             "distributed/checkpoint/staging")
+             "distributed/checkpoint/staging", "onnx/translations/", "onnx/_older")
 
 
 def allowed():

@@ -16,8 +16,14 @@ def blocks(page):
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
+#: page -> the optional package that its examples need
+NEEDED = {"onnx.md": "onnx"}
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
 def test_page(page, tmp_path, monkeypatch):
+    if page.name in NEEDED:
+        pytest.importorskip(NEEDED[page.name])
     monkeypatch.chdir(tmp_path)  # examples write files
     code = "\n".join(blocks(page))
     if ">>>" in code:

@@ -12,7 +12,7 @@ from flambeau.ops.kinds import OPS
 #: modules that are programs, or need what the tests may not have
 LEFT_OUT = ("flambeau.__main__", "flambeau._C", "flambeau.cli")
 #: module -> the optional package that its examples need
-NEEDED = {"flambeau.utils.tensorboard": "tensorboard"}
+NEEDED = {"flambeau.utils.tensorboard": "tensorboard", "flambeau.onnx": "onnx"}
 
 
 def modules():

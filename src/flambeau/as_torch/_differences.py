@@ -25,8 +25,12 @@ TABLE = {
         ("torch._dynamo.explain torch._dynamo.utils.counters torch._logging.set_logs",
          "They tell of programs as this library captures them: a graph ends where a value is asked for, and there are "
          "no guards to print."),
+        ("torch.onnx.export",
+         "One exporter serves dynamo=True and False: the module is run, not scripted. Translations of operators of "
+         "one's own are functions (g, *arguments), without onnxscript; by default the model is in eval mode."),
         ("torch.onnx.register_custom_op_symbolic torch.onnx.symbolic_helper.parse_args",
-         "Nothing is written as ONNX, so what is registered is never asked for."),
+         "Arguments that are no tensors arrive as Python's numbers, texts and lists, so parse_args leaves the function "
+         "as it is."),
     ],
     "Devices": [
         ("torch.cuda.is_available torch.cuda.device_count torch.xpu.is_available torch.mps.is_available "

@@ -1,4 +1,4 @@
-"""onnx.operators: functions that an exporter would see through; here they only compute."""
+"""onnx.operators: functions of shapes that models for exporters are written with."""
 
 import flambeau
 

@@ -1,8 +1,3 @@
-"""Operators of ONNX's version 11, which are not written yet; each says so when used."""
+"""onnx.symbolic_opset11: the translations of symbolic_opset9, which serve every version that is written."""
 
-from .._absent import refusals
-
-globals().update(refusals("onnx.symbolic_opset11", "models are not written as ONNX yet; save the module with "
-                          "flambeau.save", """
-    unsqueeze squeeze select add sub mul
-"""))
+from .symbolic_opset9 import *  # noqa: F403
