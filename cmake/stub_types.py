@@ -52,6 +52,7 @@ PARAMETERS = table(
 IMPORTS = {"flambeau.utils.data.dataloader": "from flambeau.utils.data.dataset import Dataset as _Dataset"}
 #: the same inside one module only, by its beginning
 LOCAL = {
+    "flambeau.export.decomp_utils": table(("Any", "key value other")),
     "flambeau.nn.functional": table(("Any", "bias value padding mode"), ("Tensor", "weight other")),
     "flambeau.nn.modules": table(("float", "value"), ("Any", "padding mode key name"), ("Tensor", "key query")),
     "flambeau.nn.modules.padding": table(("Any", "padding"), ("float", "value")),

@@ -78,14 +78,14 @@ class AtenOverload(Overload):
 _AS_THEY_ARE = frozenset("alias slice mT numpy_T contiguous div linspace".split())
 
 
-def _masks(x, indices):
+def _masks(indices):
     """Whether a mask is among indices, which then are of a size that values decide."""
     return any(t is not None and t.dtype in (flambeau.bool, flambeau.uint8) for t in map(value_of, indices))
 
 
 #: {operator: whether it takes these arguments as they are}
 _SOMETIMES = {"where": lambda *args: len(args) == 3, "view": lambda *args: len(args) == 2,
-              "index": lambda *args: not _masks(*args)}
+              "index": lambda x, indices: not _masks(indices)}
 
 
 def aten(name, overload, args):

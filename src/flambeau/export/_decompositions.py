@@ -38,7 +38,7 @@ def decomposed(program, table):
         env.restarts = True
         for _ in range(_RUNS):
             try:
-                return _Retrace(program, table, env, keeps_steps).run()
+                return _Retrace(program, table, env, keeps_steps).found()
             except Retrace:
                 env.restarted()
             except InsideAStep:
@@ -68,7 +68,7 @@ class _Retrace(Interpreter):
         self.tracer = Tracer(Module())
         self.tracer.constants.update(program.constants)
 
-    def run(self):
+    def found(self):
         """What `decomposed` gives."""
         self._adopt()
         specs = {s.arg.name: s for s in self.program.graph_signature.input_specs}
@@ -78,7 +78,7 @@ class _Retrace(Interpreter):
         mode.shape_env = self.shape_env
         whole = Whole(self.table) if self.keeps_steps else contextlib.nullcontext()
         with self.fake, mode, fx_traceback.preserve_node_meta(), whole:
-            results = super().run(*values, enable_io_processing=False)
+            results = self.run(*values, enable_io_processing=False)
         results, _ = tree_flatten(tuple(results), is_leaf=lambda x: x is None)
         nodes = tuple(self.tracer.of_value(x) for x in results)
         self.tracer.size_nodes.assertions(self.shape_env)
