@@ -7,7 +7,8 @@ import flambeau
 
 from .. import _C
 from .._tensor.overriding import passing_once
-from ..export import Dim, ExportedProgram, _trace, export
+from ..export import Dim, ExportedProgram, _trace
+from ..export._decompositions import is_primitive
 from ..export.dynamic_shapes import DimHint
 from ..fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode
 from ..nn import Module
@@ -235,11 +236,12 @@ def captured(model, args, kwargs, dynamic_shapes, training, own):
     """(ExportedProgram, {symbol: name of a size}) of a model; `own` are the names of operators that the caller
     translates."""
     if isinstance(model, ExportedProgram):
-        return model, {}
+        with exporting(), _Whole(own):
+            return (model if is_primitive(model) else model.run_decompositions()), {}
     model = model if isinstance(model, Module) else _Function(model)
     said = _by_texts(dynamic_shapes)
     flat = _trace._said(model, args, kwargs, said)
     args, kwargs = _larger(args, kwargs, flat)
     with mode_of(model, training), flambeau.no_grad(), exporting(), _Whole(own):
-        program = export(model, args, kwargs, dynamic_shapes=said)
+        program = _trace.exported(model, args, dict(kwargs or {}), flat, {"kept": (), "whole": False})
     return program, _symbols(program, flat)
