@@ -20,6 +20,7 @@ from .. import _C
 from .._absent import refusal, say_once
 from .._shown import shown
 from ..futures import Future as Future
+from ._modules import Attribute as Attribute
 from ._modules import Error as Error
 from ._modules import RecursiveScriptModule as RecursiveScriptModule
 from ._modules import Scripted
@@ -67,6 +68,9 @@ def _scripted(module):
         _CLASSES[kind] = type(kind.__name__, (kind, Scripted), {"__module__": kind.__module__, "_scripted_class": kind})
     found = copy.copy(module)
     found.__class__ = _CLASSES[kind]
+    for name, value in vars(module).items():
+        if _isinstance(value, Attribute):
+            setattr(found, name, value)
     return found
 
 
@@ -112,8 +116,15 @@ script_if_tracing = _script_if_tracing = _overload = _overload_method = _unchang
 
 
 def interface(obj):
-    """Marks a class as an interface of modules, and returns it."""
-    return obj
+    """Marks a class as an interface: of modules where it is a Module. Scripts may name it as a type.
+
+    >>> import flambeau
+    >>> @flambeau.jit.interface
+    ... class Step(flambeau.nn.Module):
+    ...     def forward(self, input: flambeau.Tensor) -> flambeau.Tensor:
+    ...         pass
+    """
+    return _marked("_jit_interface")(obj)
 
 
 def is_scripting():
@@ -197,13 +208,6 @@ def onednn_fusion_enabled():
 
 class strict_fusion(contextlib.nullcontext):
     """Context in which programs would have to be fused: nothing changes."""
-
-
-class Attribute(typing.NamedTuple):
-    """A value of a module and the type it has in scripts."""
-
-    value: typing.Any
-    type: typing.Any
 
 
 export_opnames = refusal("jit.export_opnames(m)", "programs for small devices are not written; jit.save writes others")

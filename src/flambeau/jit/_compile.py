@@ -17,7 +17,8 @@ import flambeau
 from .. import _C
 from .._shown import shown
 from ..nn import functional as F
-from ._operators import attribute, library, method
+from ._numbers import NUMBERS
+from ._operators import attribute, library, method, store
 
 BUILTINS = {name: getattr(builtins, name) for name in (
     "abs", "all", "any", "bool", "complex", "dict", "divmod", "enumerate", "float", "int", "len", "list", "max", "min",
@@ -152,9 +153,14 @@ class Function:
 
     def store(self, target, value):
         """`object.name = value` for a declared attribute."""
-        if not self.own(target) or self.program.kind_of(self.owner.types.get(target.attr)) is not None:
+        is_own = self.own(target)
+        if not is_own and not self.program.declares(target.attr) or is_own and self.program.kind_of(
+                self.owner.types.get(target.attr)) is not None:
             self.refuse(target, f"an attribute {shown(target.attr)} is set that its class does not declare, or a "
                                 "module")
+        if not is_own:
+            put = [self.expression(target.value), ast.Constant(target.attr), value]
+            return [ast.copy_location(ast.Expr(_call(self.outside("$store", store), put)), target)]
         place = ast.Attribute(self.expression(target.value), target.attr, ast.Store())
         return [ast.copy_location(ast.Assign([ast.copy_location(place, target)], value), target)]
 
@@ -277,7 +283,7 @@ class Function:
         if not called:
             value = getattr(flambeau, name, None) if len(rest) == 1 else None
             is_known = isinstance(value, (flambeau.dtype, flambeau.layout, flambeau.memory_format))
-            return self.outside(f"torch.{name}", value) if is_known else None
+            return ast.Constant(NUMBERS[value]) if is_known else None
         if rest[:2] == ["nn", "functional"] and len(rest) == 3:
             found = getattr(F, name, None)
             is_function = isinstance(found, _C.Op) or (isinstance(found, types.FunctionType) and not name.startswith(

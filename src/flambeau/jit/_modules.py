@@ -4,14 +4,23 @@ import copy
 import functools
 import io
 import types
+import typing
 
 import flambeau
 
 from .._shown import shown
+from ._numbers import dtype_of
 
 
 class Error(RuntimeError):
     """What a program raises; it is an error of the class that the program names, too."""
+
+
+class Attribute(typing.NamedTuple):
+    """A value of a module and the type it has in scripts."""
+
+    value: typing.Any
+    type: typing.Any
 
 
 class computed:
@@ -50,6 +59,12 @@ class ScriptModule(Stored, flambeau.nn.Module):
     """A module with a program. A class of one's own may derive from it: its methods run as they are, and the program is
     written from their source when it is asked for.
     """
+
+    def __setattr__(self, name, value):
+        if isinstance(value, Attribute):
+            self.__dict__["_jit_types"] = {**vars(self).get("_jit_types", {}), name: value.type}
+            value = value.value
+        super().__setattr__(name, value)
 
     def _compiled(self):
         """The RecursiveScriptModule of the program, written from the source of its methods."""
@@ -97,6 +112,19 @@ class ScriptObject:
 
     def __repr__(self):
         return f"<{type(self).__name__} of a TorchScript program>"
+
+
+class Autocast(ScriptObject):
+    """What a program calls autocast: its text has the attributes alone, and what is inside computes by them."""
+
+    def __enter__(self):
+        inner = flambeau.autocast(self.device, dtype_of(self.fast_dtype), self._enabled)
+        object.__setattr__(self, "_inner", inner)
+        inner.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._inner.__exit__(*error)
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -211,6 +239,12 @@ class ScriptFunction(Stored):
     def __init__(self, function, program=None, qualified=None):
         functools.update_wrapper(self, function)
         self._function, self._made = function, None if program is None else (program, qualified)
+        self._finished = program is not None
+
+    @property
+    def is_finished(self):
+        """Whether it has a program that is not written from its source."""
+        return self._finished
 
     @property
     def _program(self):

@@ -2,6 +2,9 @@
 attributes of values. These tables are all that a program can reach.
 """
 
+import enum
+import types
+
 import flambeau
 
 from .. import _C
@@ -9,7 +12,7 @@ from .._shown import shown
 from ..futures import Future
 from ..ops.namespaces import operator_of
 from ._forms import TENSORS, listed, same, size
-from ._modules import Error
+from ._modules import Error, ScriptObject
 from ._numbers import DTYPES, FORMATS, LAYOUTS, NUMBERS, meant
 from ._plain import FUNCTIONS as PLAIN
 
@@ -45,12 +48,12 @@ def _numbered(call, places=None):
 
 
 #: functions of the package that are no records of operators
-_FUNCTIONS = frozenset("""
+FUNCTIONS = frozenset("""
     _shape_as_tensor as_tensor broadcast_shapes can_cast ccol_indices_copy col_indices_copy crow_indices_copy dequantize
     fake_quantize_per_channel_affine fake_quantize_per_tensor_affine hspmm indices_copy initial_seed int_repr is_complex
-    is_conj is_floating_point is_grad_enabled is_inference is_nonzero is_signed is_autocast_enabled numel
+    get_autocast_dtype is_conj is_floating_point is_grad_enabled is_inference is_nonzero is_signed is_autocast_enabled numel
     q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme quantize_per_channel
-    quantize_per_tensor quantize_per_tensor_dynamic row_indices_copy seed smm sparse_bsc_tensor sparse_bsr_tensor
+    manual_seed quantize_per_tensor quantize_per_tensor_dynamic row_indices_copy seed smm sparse_bsc_tensor sparse_bsr_tensor
     sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor sspaddmm tensor values_copy
 """.split())
 #: methods of tensors that are no records of operators
@@ -74,7 +77,7 @@ def _of_tensors(name):
     if name in TENSORS:
         return TENSORS[name]
     found = getattr(flambeau, name, None)
-    if isinstance(found, _C.Op) or (callable(found) and (name in _FUNCTIONS or name.startswith("_foreach_"))):
+    if isinstance(found, _C.Op) or (callable(found) and (name in FUNCTIONS or name.startswith("_foreach_"))):
         return found
     found = operator_of("aten", name)
     if found is not None:
@@ -188,10 +191,21 @@ _PRIM = {
 }
 
 
+def _begin(name, args=None):
+    part = flambeau.autograd.profiler.record_function(name, args)
+    part.__enter__()
+    return part
+
+
+_PROFILER = {"_record_function_enter_new": _begin, "_record_function_exit": lambda part: part.__exit__(),
+             "_call_end_callbacks_on_jit_fut": lambda part, future: future}
+_SPACES = {"prim": _PRIM, "profiler": _PROFILER}
+
+
 def library(space, name):
     """The function behind `ops.space.name` in a program."""
-    if space == "prim":
-        return _PRIM.get(name) or _absent(f"ops.prim.{name}")
+    if space in _SPACES:
+        return _SPACES[space].get(name) or _absent(f"ops.{space}.{name}")
     if space == "aten":
         return operator(name)
     return operator_of(space, name) or _later(space, name)
@@ -216,6 +230,12 @@ def attribute(value, name):
     open_names = getattr(type(value), "_open_names", None)
     if open_names is not None and name in open_names:
         return getattr(value, name)
+    if isinstance(vars(type(value)).get(name), types.MemberDescriptorType) and isinstance(value, tuple):
+        return getattr(value, name)  # one of several named results
+    if isinstance(value, enum.Enum) and name in ("name", "value"):
+        return getattr(value, name)
+    if name in ("dtype", "layout") and isinstance(value, _C.Tensor):
+        return NUMBERS[getattr(value, name)]
     if isinstance(value, flambeau.nn.Module):
         for table in (value._parameters, value._buffers, value._modules):
             if name in table:
@@ -226,6 +246,13 @@ def attribute(value, name):
         if isinstance(value, kind) and name in names:
             return getattr(value, name)
     raise AttributeError(f"jit: a program may not read the attribute {shown(name)} of a {type(value).__name__}")
+
+
+def store(value, name, new):
+    """`value.name = new`, of an object of the program whose class declares it."""
+    if not isinstance(value, ScriptObject) or name not in value._kind.types:
+        raise AttributeError(f"jit: a program may not set the attribute {shown(name)} of a {type(value).__name__}")
+    setattr(value, name, new)
 
 
 def method(value, name):

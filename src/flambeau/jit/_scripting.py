@@ -2,37 +2,22 @@
 
 import inspect
 
-import flambeau
-
 from .._places import is_ours
 from ..nn import Module
 from ._layers import defines, forward_of
+from ._merging import Merged, attributes_of, finished
+from ._objects import Kinds
 from ._program import Program
 from ._source import Source
 from ._types import NotScriptable, type_of, type_text
 from ._writing import Classes, Constants, home_of, quoted
-
-_GRADIENTS = """
-class CONTEXT:
-  before : bool
-  def __init__(self: SELF) -> NoneType:
-    self.before = ENABLED
-    return None
-  def __enter__(self: SELF) -> NoneType:
-    self.before = torch.is_grad_enabled()
-    torch.set_grad_enabled(ENABLED)
-    return None
-  def __exit__(self: SELF, kind: Any, value: Any, trace: Any) -> NoneType:
-    torch.set_grad_enabled(self.before)
-    return None
-""".lstrip()
-
 
 class Script:
     """The texts of one program, while they are written."""
 
     def __init__(self):
         self.functions = {}   # function -> qualified name
+        self.kinds, self.merged = Kinds(self), Merged(self)
         self.texts = {}       # name of a module -> [text]
         self.constants = Constants()
         self.methods = {}     # id of a module -> {name: text}
@@ -48,10 +33,8 @@ class Script:
         function = inspect.unwrap(function)
         if function not in self.functions:
             home = home_of(function)
-            taken, name = set(self.functions.values()), function.__name__
-            while f"{home}.{name}" in taken:
-                name += "_"
-            self.functions[function] = f"{home}.{name}"
+            qualified = self.functions[function] = self.unused(home, function.__name__)
+            name = qualified.rpartition(".")[2]
             try:
                 self.texts.setdefault(home, []).append(Source(self, function, kinds=kinds).text(name))
             except NotScriptable:
@@ -59,30 +42,17 @@ class Script:
                 raise
         return self.functions[function]
 
-    def named_tuple(self, kind):
-        """The qualified name of a class of named tuples."""
-        if kind not in self.functions:
-            home = home_of(kind)
-            hints = getattr(kind, "__annotations__", {})
-            lines = [f"  {name} : {type_text(hints.get(name, flambeau.Tensor))}" for name in kind._fields]
-            self.functions[kind] = f"{home}.{kind.__name__}"
-            text = "\n".join([f"class {kind.__name__}(NamedTuple):", *lines, ""])
-            self.texts.setdefault(home, []).append(text)
-        return self.functions[kind]
-
-    def gradients(self, enabled):
-        """The qualified name of the class whose contexts turn recording on or off."""
-        home, name = "__torch__.torch.autograd.grad_mode", "enable_grad" if enabled else "no_grad"
-        if name not in self.functions:
-            self.functions[name] = f"{home}.{name}"
-            text = _GRADIENTS.replace("CONTEXT", name).replace("SELF", f"{home}.{name}")
-            self.texts.setdefault(home, []).append(text.replace("ENABLED", str(enabled)))
-        return self.functions[name]
+    def unused(self, home, name):
+        """A qualified name that neither a function nor a class has."""
+        taken = {*self.functions.values(), *self.kinds.names.values()}
+        while f"{home}.{name}" in taken:
+            name += "_"
+        return f"{home}.{name}"
 
     def method(self, module, name, kinds=()):
         """Writes a method of a module, once; `kinds` are the types of its first call's constants."""
         found = self.methods.setdefault(id(module), {})
-        if name not in found:
+        if name not in found and not finished(module):
             self.modules.append(module)
             found[name] = ""  # it may call itself
             found[name] = self._method(module, name, kinds)
@@ -109,20 +79,23 @@ def _raising(function, name, text):
 
 # ---- what script returns ---------------------------------------------------------------------------------------------
 
-def _attributes(module):
+def _attributes(module, named):
     """{name: type} of the plain values that a module holds."""
+    if finished(module):
+        return attributes_of(module)
     hints = {}
     for kind in reversed(type(module).__mro__):
         hints.update(vars(kind).get("__annotations__", {}))
+    hints.update(vars(module).get("_jit_types", {}))
     found = {}
     plain = vars(Module())
     for name, value in vars(module).items():
         if name in plain or name.startswith("_") or not name.isidentifier():
             continue
         try:
-            kind = type_text(hints[name]) if name in hints else type_of(value)
+            kind = type_text(hints[name], named) if name in hints else type_of(value, named)
         except (NotScriptable, NameError, AttributeError, SyntaxError):
-            kind = type_of(value)
+            kind = type_of(value, named)
         if kind is not None:
             found[name] = kind
     return found
@@ -134,9 +107,11 @@ def scripted_module(module):
     exported = [name for name in dir(type(module)) if getattr(getattr(type(module), name), "_jit_export", False)]
     for name in ("forward", *exported):
         script.method(module, name)
-    classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()), _attributes, script.texts)
+    classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()),
+                      lambda m: _attributes(m, script.kinds.name), script.texts,
+                      lambda m: script.merged.names(m._program)[m._kind.qualified] if finished(m) else None)
     classes.of(module)
-    return script.program().module(module, classes)
+    return script.program().module(module, classes, names=script.kinds.names)
 
 
 def scripted_function(function):

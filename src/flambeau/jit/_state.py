@@ -1,6 +1,9 @@
 """Whether a trace runs, and what it says."""
 
-running = []  # an entry for each trace that runs
+import contextlib
+import contextvars
+
+_depth = contextvars.ContextVar("traces", default=0)  # each thread has its own
 
 
 class TracerWarning(Warning):
@@ -11,6 +14,16 @@ class TracingCheckError(Exception):
     """The program of a trace fails where the module does not."""
 
 
+@contextlib.contextmanager
+def tracing():
+    """Inside, this thread runs a trace."""
+    token = _depth.set(_depth.get() + 1)
+    try:
+        yield
+    finally:
+        _depth.reset(token)
+
+
 def is_tracing():
     """Whether jit.trace runs this."""
-    return bool(running)
+    return _depth.get() > 0

@@ -1,6 +1,5 @@
 """jit.trace: a program of the operators that one run of a module or function calls."""
 
-import contextlib
 import copy
 import warnings
 
@@ -22,7 +21,7 @@ from ..ops import OPS
 from ..utils import _pytree
 from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
 from ._program import Program
-from ._state import TracerWarning, TracingCheckError, running
+from ._state import TracerWarning, TracingCheckError, tracing
 from ._writing import REDUCTIONS, Classes, Constants, Writer, assembled, attribute_path, named, quoted, stays_whole
 
 _RUNS = 12  # until a program's conditions on its sizes are known; each finds one more
@@ -308,7 +307,7 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     args, kwargs = _given(given, by_name)
     constants = Constants()
     name = _named(func, "traced")
-    with _inside():
+    with tracing():
         trace, recorded = _recorded(_Function(func), args, kwargs)
     program = Program({"__torch__": _method(name, trace, recorded, constants)}, constants.values, "<trace>")
     program.graph = trace.tracer.graph
@@ -336,7 +335,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
         raise NotImplementedError("jit.trace_module: _force_outplace, _module_class and _compilation_unit are not "
                                   "available; leave them out")
     constants, traces = Constants(), {}
-    with _inside():
+    with tracing():
         for name, given in inputs.items():
             traces[name] = _recorded(_with_forward(mod, name), *_given(given, example_inputs_is_kwarg))
     text = "".join(_method(name, *both, constants, "SELF") for name, both in traces.items())
@@ -351,15 +350,6 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
             _compared(getattr(mod, name), getattr(made, name),
                       _all_inputs(given, check_inputs, example_inputs_is_kwarg), check_tolerance, mod)
     return made
-
-
-@contextlib.contextmanager
-def _inside():
-    running.append(True)
-    try:
-        yield
-    finally:
-        running.pop()
 
 
 def _with_forward(mod, name):

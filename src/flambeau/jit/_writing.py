@@ -377,10 +377,12 @@ def _as_one_list(target, args, kwargs):
     first = _OF_LISTS.get(target.name) if isinstance(target, _C.Op) else None
     if first is not None and len(args) > first + 1:  # tensors one by one
         return (*args[:first], list(args[first:])), kwargs
-    if isinstance(target, _C.Op) and len(args) > 2 and all(map(_whole, args[1:])):
-        kinds = {p.kind for p in inspect.signature(target).parameters.values()}
-        if inspect.Parameter.VAR_POSITIONAL in kinds:
-            return (args[0], list(args[1:])), kwargs
+    if isinstance(target, _C.Op) and len(args) > 1 and _whole(args[-1]):
+        parameters = list(inspect.signature(target).parameters.values())
+        place = next((k for k, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL), 0) - 1
+        if 0 <= place < len(args) - 1 and parameters[place].default is inspect.Parameter.empty and all(
+                map(_whole, args[place:])):
+            return (*args[:place], list(args[place:])), kwargs
     return args, kwargs
 
 
@@ -461,10 +463,12 @@ class Classes:
     methods     module -> the text of its methods, in which SELF stands for the class
     attributes  module -> {name: type} of what it has besides tensors and modules
     texts       {name of a module: [text]}, which is added to
+    known       module -> the qualified name of a class that is written already, or None
     """
 
-    def __init__(self, methods, attributes=lambda module: {}, texts=None):
+    def __init__(self, methods, attributes=lambda module: {}, texts=None, known=lambda module: None):
         self.methods, self.attributes, self.texts = methods, attributes, {} if texts is None else texts
+        self.known = known
         self._known = {}   # (class, text) -> qualified name
         self._of = {}      # id of a module -> qualified name
         self._numbers = 0
@@ -472,7 +476,7 @@ class Classes:
     def of(self, module):
         """The qualified name of a module's class."""
         if id(module) not in self._of:
-            self._of[id(module)] = self._named(module)
+            self._of[id(module)] = self.known(module) or self._named(module)
         return self._of[id(module)]
 
     def _named(self, module):

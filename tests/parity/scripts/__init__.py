@@ -1,0 +1,1 @@
+"""Small programs as people write them for `jit.script`: each runs under both libraries."""
