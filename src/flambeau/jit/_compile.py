@@ -26,7 +26,7 @@ BUILTINS = {name: getattr(builtins, name) for name in (
 _CONSTANTS = {"inf": math.inf, "nan": math.nan}
 #: dunder methods that a class of a program may have
 SPECIAL = frozenset(f"__{name}__" for name in (
-    "init enter exit len contains getitem setitem delitem eq ne lt le gt ge add sub mul truediv floordiv mod pow neg "
+    "init repr enter exit len contains getitem setitem delitem eq ne lt le gt ge add sub mul truediv floordiv mod pow neg "
     "and or xor call iter bool hash str int float").split())
 _STATEMENTS = (ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.If, ast.While, ast.For, ast.Pass,
                ast.Break, ast.Continue, ast.Assert, ast.Raise, ast.With, ast.Delete, ast.FunctionDef)
@@ -126,6 +126,12 @@ class Function:
             then = ast.AugAssign(ast.Name("$held", ast.Store()), node.op, value)
             return [ast.copy_location(first, node), then, *self.store(node.target, ast.Name("$held", ast.Load()))]
         return ast.AugAssign(self.target(node.target), node.op, value)
+
+    def _assert(self, node):
+        text = ast.Constant("") if node.msg is None else self.expression(node.msg)
+        raised = _call(self.outside("ops.prim.RaiseException", library("prim", "RaiseException")),
+                       [_call(self.outside("str", str), [text]), ast.Constant("builtins.AssertionError")])
+        return ast.If(ast.UnaryOp(ast.Not(), self.expression(node.test)), [ast.copy_location(ast.Expr(raised), node)], [])
 
     def _raise(self, node):
         if node.exc is None:

@@ -133,10 +133,43 @@ class Expressions(Inferred):
         return ast.IfExp(self.expression(node.test), self.expression(node.body), self.expression(node.orelse))
 
     def _x_compare(self, node):
+        known, value = self.static(node)
+        if known:
+            return ast.Constant(value)
         node.left, node.comparators = self.expression(node.left), list(map(self.expression, node.comparators))
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.NotIn):  # TorchScript has no `not in`
             return ast.UnaryOp(ast.Not(), ast.Compare(node.left, [ast.In()], node.comparators))
         return node
+
+    def _x_listcomp(self, node):
+        """Items are taken apart inside: TorchScript's comprehensions give one name."""
+        self._one_name(node)
+        self.bind(node.generators[0].target, self.item(node.generators[0].iter))
+        for name in ("elt", "key", "value"):
+            if hasattr(node, name):
+                setattr(node, name, self.expression(getattr(node, name)))
+        node.generators = [self.expression(each) for each in node.generators]
+        return node
+
+    _x_dictcomp = _x_listcomp
+
+    def _one_name(self, node):
+        target = node.generators[0].target
+        if len(node.generators) > 1 or not isinstance(target, ast.Tuple):
+            return
+        parts = {inner.id: k for k, inner in enumerate(target.elts) if isinstance(inner, ast.Name)}
+        if len(parts) < len(target.elts):
+            self.refuse(node, "a comprehension takes one level of names apart")
+        name = "_".join(parts)
+        self.locals.add(name)
+        for each in ast.walk(node):
+            for field, child in ast.iter_fields(each):
+                if isinstance(child, ast.Name) and child.id in parts:
+                    setattr(each, field, _item(name, parts[child.id]))
+                elif isinstance(child, list):
+                    child[:] = [_item(name, parts[c.id]) if isinstance(c, ast.Name) and c.id in parts else c
+                                for c in child]
+        node.generators[0].target = ast.Name(name, ast.Store())
 
     def _x_generatorexp(self, node):
         """A list: what it is given to takes all of it."""
@@ -329,6 +362,10 @@ class Expressions(Inferred):
 def node_of(text):
     """The expression that a text is."""
     return ast.parse(text, mode="eval").body
+
+
+def _item(name, k):
+    return ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(k), ast.Load())
 
 
 def _is_none(node):

@@ -259,7 +259,7 @@ def _captured(script, module):
         if any(is_made_of_others(node.target) for node in gm.graph.nodes):
             return None
         writer = Writer(gm.graph, {}, script.constants)
-        heads = [f"{writer.local(node)}: Tensor" for node in gm.graph.nodes if node.op == "placeholder"]
+        heads = [f"{writer.local(node, node.target)}: Tensor" for node in gm.graph.nodes if node.op == "placeholder"]
         writer.write()
         result = writer.value(next(node for node in gm.graph.nodes if node.op == "output").args[0])
     except Exception:  # it decides by its arguments: its source says how

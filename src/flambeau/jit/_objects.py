@@ -168,7 +168,7 @@ class Kinds:
                     if function is not None:
                         sources.append(Source(self.script, function, kind=kind).text(f"__{name}_{part}"))
             elif isinstance(held, types.FunctionType) and not getattr(held, "_jit_unused", False) and (
-                    name in SPECIAL or not name.startswith("__")):
+                    name in SPECIAL and name != "__repr__" or not name.startswith("__")):
                 text = _of_dataclass(kind, name) if held.__code__.co_filename == "<string>" else None
                 if text is not None or held.__code__.co_filename != "<string>":
                     sources.append(Source(self.script, held, kind=kind, text=text).text(name))

@@ -115,7 +115,7 @@ class _Both:
 #: what a list of tensors is given to as a list
 _OF_LISTS = {PLAIN[name] for name in ("len", "append", "__getitem__", "_set_item", "slice", "select", "extend",
                                       "insert", "pop", "clear", "reverse", "copy", "list", "Delete", "__contains__",
-                                      "index", "__is__", "__isnot__", "remove", "count", "eq", "ne", "add", "mul")}
+                                      "index", "__is__", "__isnot__", "remove", "count", "eq", "ne", "add", "add_", "mul")}
 _FOUND = {}
 
 

@@ -69,6 +69,8 @@ class Kind:
         tables = {"__parameters__": self.parameters, "__buffers__": self.buffers}
         if name in tables:
             tables[name] += ast.literal_eval(value)
+        elif name == "__annotations__" and isinstance(value, ast.List) and not value.elts:
+            pass  # entries follow
         elif name in ("__forward_hooks__", "__forward_pre_hooks__"):
             if ast.literal_eval(value):
                 raise NotImplementedError(f"jit: {self.filename}: the class {shown(self.node.name)} has hooks that are "
@@ -202,7 +204,7 @@ class Program:
         for name, full in names.items():
             function = self.scope.pop(full)
             function.__name__, function.__qualname__ = name, f"{kind.node.name}.{name}"
-            if not hasattr(_BASES.get(kind.qualified), name) or name == "__init__":
+            if name == "__init__" or name not in vars(_BASES.get(kind.qualified, ScriptObject)):
                 setattr(made, name, function)
         for name in kind.methods:
             found = _PROPERTY.match(name)

@@ -31,6 +31,10 @@ class Script:
     def function(self, function, kinds=()):
         """The qualified name of a function of the program; `kinds` are the types of its first call's constants."""
         function = inspect.unwrap(function)
+        if getattr(function, "_jit_unused", False) and function not in self.functions:
+            qualified = self.functions[function] = self.unused(home_of(function), function.__name__)
+            text = _raising(self, function, qualified.rpartition(".")[2])
+            self.texts.setdefault(home_of(function), []).append(text)
         if function not in self.functions:
             home = home_of(function)
             qualified = self.functions[function] = self.unused(home, function.__name__)
@@ -60,7 +64,7 @@ class Script:
     def _method(self, module, name, kinds):
         function = inspect.unwrap(getattr(type(module), name))
         if getattr(function, "_jit_unused", False):
-            return _raising(function, name, f"{name} is left out of scripts (jit.ignore, jit.unused)")
+            return _raising(self, function, name, module)
         owner = defines(type(module), name)
         if name == "forward" and is_ours(owner.__module__):
             found = forward_of(self, module, owner)
@@ -71,10 +75,14 @@ class Script:
         return Source(self, function, module, kinds).text(name)
 
 
-def _raising(function, name, text):
-    parameters = list(inspect.signature(function).parameters)
-    head = ", ".join(["self: SELF", *parameters[1:]])
-    return f"def {name}({head}):\n  ops.prim.RaiseException({quoted(text)}, \"builtins.RuntimeError\")\n"
+def _raising(script, function, name, module=None):
+    """The text of a function that is left out: it has the arguments and the result, and raises."""
+    source = Source(script, function, module)
+    result = source.result if "return" in getattr(function, "__annotations__", {}) else "Tensor"
+    text = quoted(f"{name} is left out of scripts (jit.ignore, jit.unused)")
+    head = source.head(name).partition(" -> ")[0].rstrip(":")
+    value = "None" if result == "NoneType" else f"uninitialized({result})"
+    return f"{head} -> {result}:\n  ops.prim.RaiseException({text}, \"builtins.RuntimeError\")\n  return {value}\n"
 
 
 # ---- what script returns ---------------------------------------------------------------------------------------------

@@ -72,12 +72,8 @@ class Settled:
             return node.id in self.scope or hasattr(builtins, node.id), found
         if isinstance(node, ast.Attribute):
             return self._static_attribute(node)
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            known, owner = self.static(node.value)
-            if known and owner is OPS:
-                return True, OPS[node.slice.value]
-            is_container = known and isinstance(owner, _CONTAINERS)
-            return (True, owner[node.slice.value]) if is_container else (False, None)
+        if isinstance(node, ast.Subscript):
+            return self._static_item(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             known, value = self.static(node.operand)
             return (known and isinstance(value, (bool, Module)), not value)
@@ -86,6 +82,17 @@ class Settled:
         if isinstance(node, ast.BoolOp):
             return self._static_choice(node)
         return self._static_comparison(node)
+
+    def _static_item(self, node):
+        """An operator by its name, a module or several of a container."""
+        known, owner = self.static(node.value)
+        if not known or not (owner is OPS or isinstance(owner, _CONTAINERS)):
+            return False, None
+        try:
+            place = self._settled(node.slice)
+        except NameError:
+            return False, None
+        return True, owner[place]
 
     def _static_choice(self, node):
         """`and` with something that is settled as false, `or` with something true."""
@@ -99,6 +106,9 @@ class Settled:
     def _static_call(self, node):
         """is_scripting(), and what getattr and hasattr find in a module."""
         known, function = self.static(node.func)
+        if known and function is len:
+            known, owner = self.static(node.args[0])
+            return (True, len(owner)) if known and isinstance(owner, _CONTAINERS) else (False, None)
         if known and function in (flambeau.jit.is_scripting, flambeau.jit.is_tracing):
             return True, function is flambeau.jit.is_scripting
         if known and function in (getattr, hasattr):
@@ -140,7 +150,12 @@ class Settled:
             return False  # an optional module
 
     def _static_comparison(self, node):
-        """Whether something is None, and comparisons with a member of an enumeration."""
+        """Whether something is None or among modules, and comparisons with a member of an enumeration."""
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)) and len(node.ops) == 1:
+            known, owner = self.static(node.comparators[0])
+            key_known, key = self.static(node.left)
+            is_settled = known and key_known and isinstance(owner, _CONTAINERS)
+            return is_settled, is_settled and (key in owner) == isinstance(node.ops[0], ast.In)
         if not (isinstance(node, ast.Compare) and len(node.ops) == 1
                 and isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot))):
             return False, None

@@ -215,8 +215,7 @@ class Source(Expressions):
         return self._asserted(node.test, node.msg)
 
     def _asserted(self, test, message):
-        text = self._said(message) if message is not None else ast.Constant("")
-        return ast.If(ast.UnaryOp(ast.Not(), self.expression(test)), [_raise(text, AssertionError)], [])
+        return ast.Assert(self.expression(test), self._said(message) if message is not None else ast.Constant(""))
 
     def _said(self, node):
         """The text of an error; its constant parts alone where the rest has no form."""

@@ -176,6 +176,7 @@ def _softmax(name):
 _SPELLED = {"dropout": _dropout, "cross_entropy": _cross_entropy, "interpolate": _interpolate, "cdist": _cdist,
             "dropout_forward": _dropout_forward, "softmax": _softmax("softmax"), "view": _view, "pad": _pad,
             "_vector_norm": _vector_norm, "log_softmax": _softmax("log_softmax"),
+            **{name: lambda a, name=name: (name, list(a.values()), {}) for name in ("im2col", "col2im")},
             **{name: _spread(name) for name in ("var", "std", "var_mean", "std_mean")},
             **{f"max_pool{n}d": _max_pool(f"max_pool{n}d") for n in (1, 2, 3)},
             **{f"adaptive_max_pool{n}d": _adaptive_max_pool(f"adaptive_max_pool{n}d") for n in (1, 2, 3)}}
@@ -268,9 +269,9 @@ class Writer:
         self.used = set(_RESERVED)
         self.lines = []
 
-    def local(self, node):
+    def local(self, node, wanted=None):
         """A new name for a node."""
-        name = "".join(c if c.isalnum() or c == "_" else "_" for c in node.name)
+        name = "".join(c if c.isalnum() or c == "_" else "_" for c in wanted or node.name)
         while name in self.used or not _is_name(name):
             name = f"{name}_" if _is_name(name) else f"_{name}"
         self.used.add(name)

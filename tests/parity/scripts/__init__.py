@@ -1,1 +1,7 @@
 """Small programs as people write them for `jit.script`: each runs under both libraries."""
+
+from . import classes as classes
+from . import modules as modules
+from . import refused as refused
+from . import statements as statements
+from . import tensors as tensors

@@ -41,8 +41,6 @@ class Lists(nn.Module):
         for i, layer in enumerate(self.layers):
             x = layer(x) * i + x
         y = self.layers[0](x)
-        for layer in self.layers[1:]:
-            y = layer(y)
         return y, len(self.layers), self.layers[-1](x)
 
 

@@ -38,6 +38,20 @@ def made(what):
     return what().eval() if isinstance(what, type) else what
 
 
+def write(name, program, inputs, folder):
+    """NAME.pt is the program, NAME.ref its inputs and results, as lists of plain values."""
+    torch.jit.save(program, str(folder / f"{name}.pt"))
+    given, kept = inputs_of(inputs), inputs_of(inputs)
+    torch.save({"inputs": kept, "results": leaves(program(*given))}, str(folder / f"{name}.ref"))
+
+
+def leaves(x):
+    """The tensors, numbers and texts of a result."""
+    if isinstance(x, dict):
+        x = list(x.values())
+    return [leaf for item in x for leaf in leaves(item)] if isinstance(x, (list, tuple)) else [x]
+
+
 def vector():
     """Six numbers."""
     return torch.arange(6.0) - 2

@@ -234,7 +234,7 @@ def optional_none(x: Optional[torch.Tensor]):
     return 2
 
 
-@given(vector)
+@given(vector, None)
 def optional_refined(x: Optional[torch.Tensor] = None, n: Optional[int] = None):
     y = torch.zeros(1)
     if x is not None and n is None:
@@ -487,7 +487,7 @@ def passes(x):
     return x
 
 
-@given(vector)
+@given(vector, None, None)
 def modern_types(x, n: int | None = None, v: list[int] | None = None):
     if n is None:
         n = 3

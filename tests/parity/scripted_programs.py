@@ -1,1 +1,0 @@
-"""Programs of `tests.parity.scripts` in one library: `PYTHON scripted_programs.py write|read FOLDER …`."""
