@@ -41,6 +41,13 @@ class Raw:
         self.text = text
 
 
+class Size:
+    """An argument that is a size of another."""
+
+    def __init__(self, of, dim):
+        self.of, self.dim = of, dim
+
+
 # ---- operators -------------------------------------------------------------------------------------------------------
 
 def named(op, args, kwargs):
@@ -101,12 +108,15 @@ def _max_pool(name):
     return spelled
 
 
-def _adaptive_max_pool(name):
-    """There the places of the largest come, too."""
+def _adaptive_pool(name):
+    """A size that is None is the input's; with maxima come their places."""
+    dims = int(name[-2])
+
     def spelled(a):
         size = a["output_size"]
-        size = [size] * int(name[-2]) if isinstance(size, (int, Raw)) else size
-        return name, [a["input"], size], {}, "" if a["return_indices"] else "[0]"
+        size = [size] * dims if isinstance(size, (int, Raw)) or size is None else [
+            Size(a["input"], k - dims) if n is None else n for k, n in enumerate(size)]
+        return name, [a["input"], size], {}, "" if a.get("return_indices", True) else "[0]"
 
     return spelled
 
@@ -179,14 +189,16 @@ _SPELLED = {"dropout": _dropout, "cross_entropy": _cross_entropy, "interpolate":
             **{name: lambda a, name=name: (name, list(a.values()), {}) for name in ("im2col", "col2im")},
             **{name: _spread(name) for name in ("var", "std", "var_mean", "std_mean")},
             **{f"max_pool{n}d": _max_pool(f"max_pool{n}d") for n in (1, 2, 3)},
-            **{f"adaptive_max_pool{n}d": _adaptive_max_pool(f"adaptive_max_pool{n}d") for n in (1, 2, 3)}}
+            **{f"adaptive_{kind}_pool{n}d": _adaptive_pool(f"adaptive_{kind}_pool{n}d")
+               for kind in ("max", "avg") for n in (1, 2, 3)}}
 #: names that differ
 _NAMES = {"fill_scalar_": "fill_", "fill_scalar": "fill", "logsigmoid": "log_sigmoid", "scatter_src": "scatter",
           "scatter_value": "scatter", "index_fill_number": "index_fill", "index_fill_tensor": "index_fill",
           "bernoulli_float_": "bernoulli_", "bernoulli_tensor": "bernoulli", "nonzero_rows": "nonzero"}
 #: composites of nn.functional that TorchScript has under the same name, with the same arguments
 _OF_NETWORKS = {"glu", "scaled_dot_product_attention", "pad", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "dropout",
-                "alpha_dropout", "feature_alpha_dropout", "cross_entropy"}
+                "alpha_dropout", "feature_alpha_dropout", "cross_entropy",
+                *(f"adaptive_max_pool{n}d" for n in (1, 2, 3))}
 #: composites that have other arguments there
 OTHERWISE = frozenset("""
     lu unique unravel_index svd_lowrank pca_lowrank lobpcg meshgrid cartesian_prod block_diag broadcast_tensors
@@ -336,6 +348,8 @@ class Writer:
             return self.names[x]
         if isinstance(x, Raw):
             return x.text
+        if isinstance(x, Size):
+            return f"torch.size({self.value(x.of)}, {x.dim})"
         if isinstance(x, str):
             return quoted(x)
         if x is None or isinstance(x, (bool, int, float, complex)):
