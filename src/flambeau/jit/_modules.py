@@ -47,8 +47,10 @@ class Stored:
         return file.getvalue()
 
 
-def graph_of(program):
-    """The fx Graph of a trace."""
+def graph_of(program, qualified=None):
+    """The fx Graph of a trace, or of a call of one of its modules, whose class is given."""
+    if qualified in program.calls:
+        return program.calls[qualified].graph
     if program.graph is None:
         raise NotImplementedError("jit: graphs are kept of traces alone; read the program's text in .code, or trace "
                                   "the module: jit.trace(module, example_inputs).graph")
@@ -91,7 +93,8 @@ class ScriptModule(Stored, flambeau.nn.Module):
     @computed
     def graph(self):
         """The fx Graph of `forward`, where the program is one run of operators (that of a trace)."""
-        return graph_of(self._compiled()._program)
+        made = self._compiled()
+        return graph_of(made._program, made._kind.qualified)
 
     inlined_graph = graph
 
@@ -189,9 +192,9 @@ class RecursiveScriptModule(ScriptModule):
         return f"original_name={self.original_name}"
 
     def forward(self, *args, **kwargs):
-        """Refused where the program has none: of a trace only the outermost module can be called."""
-        raise NotImplementedError(f"forward: the program has no forward for the {self.original_name} inside; call the "
-                                  "whole module")
+        """Refused where the program has none: of a trace those modules can be called that the run called."""
+        raise NotImplementedError(f"forward: the program has no forward for the {self.original_name} inside, which was "
+                                  "not called when it was traced; call the whole module")
 
     def __len__(self):
         return len(self._modules)

@@ -125,7 +125,8 @@ class Program:
 
     def __init__(self, texts, constants=(), name="<jit>", octal=False):
         self.texts, self.constants, self.file, self.octal = texts, tuple(constants), name, octal
-        self.operators, self.graph = {}, None  # what differs from the table; the fx Graph of a trace
+        self.operators = {}  # what differs from the table
+        self.graph, self.calls = None, {}  # the fx Graph of a trace; {class of a module inside: its call}
         self.scope = {"__builtins__": _ONLY, "__name__": "__torch__"}
         self.kinds, self.functions, self._parsed, self._made = {}, {}, {}, {}
 

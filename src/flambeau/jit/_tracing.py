@@ -1,6 +1,7 @@
 """jit.trace: a program of the operators that one run of a module or function calls."""
 
 import copy
+import functools
 import warnings
 
 import flambeau
@@ -19,10 +20,11 @@ from ..fx.proxy import Proxy
 from ..nn import Module
 from ..ops import OPS
 from ..utils import _pytree
+from ._calls import CallWriter, Methods, Watched, step_text
 from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
 from ._program import Program
 from ._state import TracerWarning, TracingCheckError, tracing
-from ._writing import REDUCTIONS, Classes, Constants, Writer, assembled, attribute_path, named, quoted, stays_whole
+from ._writing import REDUCTIONS, Classes, Constants, assembled, named, stays_whole
 
 _RUNS = 12  # until a program's conditions on its sizes are known; each finds one more
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -99,8 +101,18 @@ class _Trace(Export):
         return _Values(self.tracer, "real")
 
     def called(self, mode, args, kwargs):
-        with _Whole(mode):
+        self.watched = Watched(self.mod, self.tracer)
+        with _Whole(mode), self.watched.watching():
             return self.mod(*args, **kwargs)
+
+    def is_there(self, node):
+        """Whether a Node is still one of the graph: what nothing uses is gone."""
+        return node in self.nodes
+
+    @functools.cached_property
+    def nodes(self):
+        """All Nodes of the graph."""
+        return set(self.tracer.graph.nodes)
 
     def _argument(self, name, leaf, said):
         if not self.real:
@@ -200,23 +212,22 @@ def _arguments(trace):
         leaves, spec = _pytree.tree_flatten(value)
         declared.append(f"{name}: {assembled(spec, [('', 'Tensor')] * len(leaves))[1]}")
         for path, node in _pytree.tree_flatten_with_path(value)[0]:
-            places[node] = name + "".join(_step(key) for key in path)
+            places[node] = name + "".join(map(step_text, path))
     return declared, places
 
 
-def _step(key):
-    inner = getattr(key, "idx", getattr(key, "key", None))
-    return f"[{quoted(inner) if isinstance(inner, str) else inner}]"
-
-
 def _held(trace, constants, function):
-    """{node: expression} of the tensors that the program has beside its arguments."""
+    """{node: names, or the expression of a constant} of the tensors that the program has beside its arguments."""
     by_name = {node.name: node for node in trace.tracer.graph.nodes if node.op == "placeholder"}
-    found = {}
+    found, names = {}, {}
+    for name, value in (*trace.mod.named_parameters(remove_duplicate=False),
+                        *trace.mod.named_buffers(remove_duplicate=False)):
+        names.setdefault(id(value), []).append(name)
+    values = {name: each for each in names.values() for name in each}
     for spec in trace.tracer.inputs:
         node = by_name[spec.arg.name]
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
-            found[node] = attribute_path(spec.target)
+            found[node] = values[spec.target]
             continue
         value = trace.tracer.constants[spec.target]
         if node.users and function and _wants_gradients(trace, node):
@@ -232,15 +243,19 @@ def _wants_gradients(trace, node):
     return any(tensor.requires_grad for tensor, proxy in trace.tracer.known.tensors() if proxy.node is node)
 
 
-def _method(name, trace, recorded, constants, receiver=None):
-    """The text of a function or method."""
+def _method(name, trace, recorded, methods, receiver=None):
+    """The text of a function or method; those of inner modules are added to `methods`."""
     _, _, nodes, out_spec = recorded
     declared, places = _arguments(trace)
-    places.update(_held(trace, constants, receiver is None))
-    writer = Writer(trace.tracer.graph, places, constants)
+    trace.held = _held(trace, methods.constants, receiver is None)
+    writer = CallWriter(trace.tracer.graph, trace, trace.watched.tree(), methods)
+    writer.names.update(places)
     writer.used.update(text.partition(":")[0] for text in declared)
-    writer.write()
+    writer.steps()
     result, kind = writer.returned(nodes, out_spec)
+    for call in trace.watched.without_steps():
+        if id(call.module) not in methods.texts:
+            CallWriter(trace.tracer.graph, trace, call, methods, writer).method()
     head = ", ".join([f"self: {receiver}"] * (receiver is not None) + declared)
     lines = [f"def {name}({head}) -> {kind}:", *(f"  {line}" for line in writer.lines), f"  return {result}"]
     return "\n".join(lines) + "\n"
@@ -302,11 +317,12 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
                             **checks)
         return made if name == "forward" else getattr(made, name)
     args, kwargs = _given(given, by_name)
-    constants = Constants()
+    methods = Methods(Constants())
     name = _named(func, "traced")
     with tracing():
         trace, recorded = _recorded(_Function(func), args, kwargs)
-    program = Program({"__torch__": _method(name, trace, recorded, constants)}, constants.values, "<trace>")
+    text = _method(name, trace, recorded, methods)
+    program = Program({"__torch__": text}, methods.constants.values, "<trace>")
     program.graph = trace.tracer.graph
     qualified = f"__torch__.{name}"
     made = ScriptFunction(program.find(qualified), program, qualified)
@@ -331,14 +347,17 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
     if _force_outplace or _module_class is not None or _compilation_unit is not None:
         raise NotImplementedError("jit.trace_module: _force_outplace, _module_class and _compilation_unit are not "
                                   "available; leave them out")
-    constants, traces = Constants(), {}
+    methods, traces = Methods(Constants()), {}
     with tracing():
         for name, given in inputs.items():
             traces[name] = _recorded(_with_forward(mod, name), *_given(given, example_inputs_is_kwarg))
-    text = "".join(_method(name, *both, constants, "SELF") for name, both in traces.items())
-    classes = Classes(lambda module: text if module is mod else "")
+    text = "".join(_method(name, *both, methods, "SELF") for name, both in traces.items())
+    classes = Classes(lambda module: text if module is mod else methods.text(module))
     classes.of(mod)
-    program = Program({home: "".join(texts) for home, texts in classes.texts.items()}, constants.values, "<trace>")
+    program = Program({home: "".join(texts) for home, texts in classes.texts.items()}, methods.constants.values,
+                      "<trace>")
+    program.calls = {classes.of(module): methods.calls[id(module)] for module in mod.modules()
+                     if id(module) in methods.calls}
     first = traces.get("forward") or next(iter(traces.values()))
     program.graph = first[0].tracer.graph
     made = program.module(mod, classes, TopLevelTracedModule)

@@ -16,7 +16,7 @@ from ..utils import _pytree
 from ._numbers import NUMBERS
 
 #: functions of sizes, and the operators that TorchScript has for them
-_OF_NUMBERS = {
+OF_NUMBERS = {
     operator.add: "torch.add", operator.sub: "torch.sub", operator.mul: "torch.mul", operator.neg: "torch.neg",
     operator.floordiv: "torch.floordiv", operator.mod: "torch.remainder", operator.truediv: "torch.div",
     operator.pow: "torch.pow", operator.eq: "torch.eq", operator.ne: "torch.ne", operator.lt: "torch.lt",
@@ -314,8 +314,8 @@ class Writer:
             return self.reading(node)
         if target is operator.getitem:
             return f"{self.value(node.args[0])}[{self.value(node.args[1])}]"
-        if target in _OF_NUMBERS:
-            return f"{_OF_NUMBERS[target]}({', '.join(map(self.value, node.args))})"
+        if target in OF_NUMBERS:
+            return f"{OF_NUMBERS[target]}({', '.join(map(self.value, node.args))})"
         if not isinstance(target, (_C.Op, Overload, Packet)):
             raise NotImplementedError(f"jit.trace: the program calls {shown(getattr(target, '__name__', target))}, "
                                       "which has no form in TorchScript")
@@ -369,11 +369,11 @@ class Writer:
 
     def returned(self, nodes, spec):
         """(the expression of the result, its type)."""
-        leaves = [(self.value(x), _leaf_type(x)) for x in nodes]
+        leaves = [(self.value(x), leaf_type(x)) for x in nodes]
         return assembled(spec, leaves)
 
 
-def _leaf_type(x):
+def leaf_type(x):
     if isinstance(x, Node):
         value = x.meta.get("val")
         return "Tensor" if isinstance(value, _C.Tensor) else "float" if isinstance(value, numbers.SymFloat) else "int"
@@ -402,7 +402,7 @@ def _as_one_list(target, args, kwargs):
 
 
 def _whole(x):
-    return (isinstance(x, int) and not isinstance(x, bool)) or (isinstance(x, Node) and _leaf_type(x) == "int")
+    return (isinstance(x, int) and not isinstance(x, bool)) or (isinstance(x, Node) and leaf_type(x) == "int")
 
 
 def _by_keyword(target, args, kwargs):
