@@ -58,6 +58,7 @@ class Watched:
             self.names.setdefault(inner, []).append(name)
         self.calls, self.stack = {}, []
         self.given = {}  # Node: the calls that have it as an argument
+        self.methods = set()  # the keys of calls that are no part of their caller
 
     @contextlib.contextmanager
     def watching(self):
@@ -98,8 +99,9 @@ class Watched:
 
     def tree(self):
         """The Call of the whole: a call whose module is not inside its caller's is a part of the caller."""
-        root = Call(self.root, "")
-        for call in self.calls.values():
+        root, there = Call(self.root, ""), set(self.tracer.graph.nodes)
+        for call in self.calls.values():  # an argument that nothing used is gone
+            call.values = [x if not isinstance(x, Node) or x in there else None for x in call.values]
             for value in call.values:
                 if _is_tensor(value):
                     self.given.setdefault(value, []).append(call)
@@ -111,6 +113,7 @@ class Watched:
                 call = self.calls[key]
                 if self.path(call.module, chain[-1].module) is not None:
                     chain.append(call)
+                    self.methods.add(key)
             for outer, inner in zip(chain, chain[1:]):
                 if not outer.steps or outer.steps[-1] is not inner:
                     outer.steps.append(inner)
@@ -118,6 +121,16 @@ class Watched:
             for call in chain:
                 call.nodes.add(node)
         return root
+
+    def has_size(self, expr, node):
+        """Whether a call that a Node is made in, or the whole, is given a tensor of such a size."""
+        given = [self.calls[key].values for key in node.meta.get("nn_module_stack", ()) if key in self.methods]
+        return any(expr in _sizes(x) for values in (*given, self.inputs) for x in values if isinstance(x, Node))
+
+    @functools.cached_property
+    def inputs(self):
+        """The arguments of the whole."""
+        return [node for node in self.tracer.graph.nodes if node.op == "placeholder" and _sizes(node)]
 
     def without_steps(self):
         """The calls that leave nothing in the graph: what they give are their arguments."""
@@ -189,11 +202,24 @@ class CallWriter(Writer):
             path = within(names, self.trace.watched.names.get(self.call_.module, [""]) if self.outer else [""])
             if path is not None:
                 return attribute_path(path)
-        if _is_number(node) and (self.outer is None or all(
-                x in self.names or _is_number(x) for x in node.all_input_nodes)):
-            return self._line(node)
+        if _is_number(node):
+            made = self._size(node)
+            if made is not None:
+                return made
+            if self.outer is None or all(x in self.names or _is_number(x) for x in node.all_input_nodes):
+                return self._line(node)
         self.more.append(node)
         return self._new(_NUMBER.sub("", node.name))
+
+    def _size(self, node):
+        """A size as that of a tensor that is at hand; None where none has it."""
+        expr = _size_of(node)
+        for x in self.names if expr is not None else ():
+            if expr in _sizes(x):
+                name = self._new("size")
+                self.lines.append(f"{name} = torch.size({self.names[x]}, {_sizes(x).index(expr)})")
+                return name
+        return None
 
     def _line(self, node):
         made = self.call(node)
@@ -321,16 +347,34 @@ class CallWriter(Writer):
         if _is_number(node):
             return False
         inside = self.call_.nodes
-        return any(user not in inside for user in _users(node)) or any(
+        return any(user not in inside for user in self._users(node)) or any(
             call.nodes and call.nodes.isdisjoint(inside) for call in self.trace.watched.given.get(node, ()))
 
+    def _users(self, node):
+        """The Nodes that use a Node, or a size of it that they do not find at their own arguments."""
+        for user in node.users:
+            if not _is_number(user):
+                yield user
+                continue
+            expr = _size_of(user)
+            yield from (x for x in _consumers(user) if expr is None or not self.trace.watched.has_size(expr, x))
 
-def _users(node):
-    """The Nodes that use a Node; numbers are read where they are used, so their users are its own."""
-    for user in node.users:
-        yield user
-        if _is_number(user):
-            yield from _users(user)
+
+def _consumers(number):
+    """The Nodes that use a number, or one that is made of it."""
+    for user in number.users:
+        yield from _consumers(user) if _is_number(user) else [user]
+
+
+def _size_of(node):
+    """The expression of a size that a Node reads; None for other numbers."""
+    value = node.meta.get("val") if node.target is READINGS["size"] else None
+    return value.node.expr if isinstance(value, numbers.SymInt) else None
+
+
+def _sizes(node):
+    """The expressions of a tensor's open sizes."""
+    return tuple(getattr(node.meta.get("val"), "symbolic_sizes", None) or ()) if isinstance(node, Node) else ()
 
 
 def step_text(key):

@@ -7,6 +7,7 @@ results is ordinary Python: it can be stepped through, and a traceback shows the
 
 import ast
 import builtins
+import collections
 import contextlib
 import linecache
 import math
@@ -63,6 +64,16 @@ def parsed(text, filename):
     return tree
 
 
+def _given_once(node, arguments):
+    """{local name: what it is given} of names that are assigned in one place alone, and are no other name."""
+    stores = collections.Counter(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(
+        n.ctx, ast.Load))
+    stores.update(n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef))
+    return {n.targets[0].id: n.value for n in ast.walk(node) if isinstance(n, ast.Assign) and len(n.targets) == 1
+            and isinstance(n.targets[0], ast.Name) and stores[n.targets[0].id] == 1
+            and n.targets[0].id not in arguments and not isinstance(n.value, ast.Name)}
+
+
 class Function:
     """One function of a text on its way to Python: which names are its own, and what it asks for from outside."""
 
@@ -70,6 +81,7 @@ class Function:
         self.program, self.filename, self.owner = program, filename, owner
         self.first = node.args.args[0].arg if owner and node.args.args else None
         self.locals = set(outer) | {a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+        self.once = _given_once(node, self.locals)
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
                 self.locals.add(child.id)
@@ -175,18 +187,20 @@ class Function:
         return (isinstance(node.value, ast.Name) and node.value.id == self.first and self.owner is not None
                 and node.attr in self.owner.open_names)
 
-    def kind_of(self, node):
+    def kind_of(self, node, seen=()):
         """The Kind of the module that an expression certainly is: the method's own, and those inside; else None."""
+        if isinstance(node, ast.Name) and node.id == self.first:
+            return self.owner if self.owner is not None and self.owner.base == "Module" else None
         if isinstance(node, ast.Name):
-            return self.owner if node.id == self.first and self.owner is not None and self.owner.base == "Module" \
-                else None
+            is_known = node.id in self.once and node.id not in seen
+            return self.kind_of(self.once[node.id], (*seen, node.id)) if is_known else None
         name = None
         if isinstance(node, ast.Attribute):
             node, name = node.value, node.attr
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(
                 node.args) == 2 and isinstance(node.args[1], ast.Constant) and "getattr" not in self.locals:
             node, name = node.args[0], node.args[1].value
-        outer = self.kind_of(node) if name is not None else None
+        outer = self.kind_of(node, seen) if name is not None else None
         return self.program.kind_of(outer.types[name]) if outer is not None and name in outer.types else None
 
     def target(self, node, ctx=None):
@@ -259,10 +273,13 @@ class Function:
             if found is None:
                 self.refuse(node, f"{shown('.'.join(names))} is not there")
             return ast.copy_location(found, node)
+        kind = self.kind_of(node.value)
+        if kind is not None and self.program.kind_of(kind.types.get(node.attr)) is not None:  # a module inside
+            held = ast.Attribute(self.expression(node.value), "_modules", ast.Load())
+            return ast.copy_location(ast.Subscript(held, ast.Constant(node.attr), ast.Load()), node)
         if self.own(node):
             node.value = self.expression(node.value)
             return node
-        kind = self.kind_of(node.value)
         if kind is not None and node.attr in kind.open_names:  # a module that stays: what it holds is read at once
             return ast.copy_location(ast.Attribute(self.expression(node.value), node.attr, ast.Load()), node)
         read = _call(self.outside("$attribute", attribute), [self.expression(node.value), ast.Constant(node.attr)])

@@ -253,6 +253,7 @@ def _method(name, trace, recorded, methods, receiver=None):
     writer.used.update(text.partition(":")[0] for text in declared)
     writer.steps()
     result, kind = writer.returned(nodes, out_spec)
+    assert not writer.more, writer.more
     for call in trace.watched.without_steps():
         if id(call.module) not in methods.texts:
             CallWriter(trace.tracer.graph, trace, call, methods, writer).method()
