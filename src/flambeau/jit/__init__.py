@@ -34,7 +34,8 @@ from ._state import is_tracing as is_tracing
 #: names that are made of graphs and files, and the modules that they come from when they are first asked for
 _LATER = {"load": "_archive.load", "save": "_archive.save", "trace": "_tracing.trace",
           "trace_module": "_tracing.trace_module", "CompilationUnit": "_program.CompilationUnit",
-          "_scripted_module": "_scripting.scripted_module", "_scripted_function": "_scripting.scripted_function"}
+          "_scripted_module": "_scripting.scripted_module", "_scripted_function": "_scripting.scripted_function",
+          "freeze": "_freezing.freeze"}
 Final = typing.Final
 
 
@@ -178,16 +179,17 @@ def wait(future):
     return future.wait()
 
 
-def freeze(mod, preserved_attrs=None, optimize_numerics=True):
-    """`mod` itself, which must be in eval mode: its attributes stay attributes."""
-    if mod.training:
-        raise RuntimeError("jit.freeze: expected a module in eval mode, got one in training mode; call eval() first")
-    return mod
-
-
 def optimize_for_inference(mod, other_methods=None):
-    """`mod` itself: `compile` is what makes modules faster here."""
-    return mod
+    """`mod` in eval mode and frozen; `other_methods` are those that the result keeps besides `forward`.
+
+    A module that is frozen already is returned as it is. `flambeau.compile` plans its operators.
+    """
+    if not _isinstance(mod, ScriptModule):
+        raise RuntimeError(f"jit.optimize_for_inference: expected a ScriptModule, got {shown(type(mod).__name__)}; make "
+                           "one of the Module by jit.script or jit.trace")
+    if _isinstance(mod, RecursiveScriptModule) and mod._program.is_frozen:
+        return mod
+    return importlib.import_module(f"{__name__}._freezing").freeze(mod.eval(), other_methods)
 
 
 def set_fusion_strategy(strategy):

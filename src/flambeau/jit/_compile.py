@@ -268,7 +268,7 @@ class Function:
 
     def attribute(self, node):
         names = dotted(node)
-        if names is not None and names[0] not in self.locals:
+        if names is not None and names[0] not in self.locals and not self.of_constant(names):
             found = self.path(names)
             if found is None:
                 self.refuse(node, f"{shown('.'.join(names))} is not there")
@@ -284,6 +284,10 @@ class Function:
             return ast.copy_location(ast.Attribute(self.expression(node.value), node.attr, ast.Load()), node)
         read = _call(self.outside("$attribute", attribute), [self.expression(node.value), ast.Constant(node.attr)])
         return ast.copy_location(read, node)
+
+    def of_constant(self, names):
+        """Whether names are an attribute or method of a constant."""
+        return names[0] == "CONSTANTS" and len(names) > 2
 
     def path(self, names, called=False, keywords=None):
         """A name from outside: an operator that is called, a constant, a definition of the program."""
@@ -338,7 +342,8 @@ class Function:
                 node.func = ast.copy_location(found, node.func)
         args = [self.expression(a) for a in node.args]
         keywords = [ast.keyword(k.arg, self.expression(k.value)) for k in node.keywords]
-        if isinstance(node.func, ast.Attribute) and (names is None or names[0] in self.locals):
+        if isinstance(node.func, ast.Attribute) and (names is None or names[0] in self.locals
+                                                     or self.of_constant(names)):
             kind = self.owner if self.own(node.func) else self.kind_of(node.func.value)
             if kind is not None and node.func.attr in kind.methods:
                 return ast.Call(ast.copy_location(ast.Attribute(self.expression(node.func.value), node.func.attr,

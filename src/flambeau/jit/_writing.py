@@ -515,11 +515,11 @@ class Classes:
         buffers = [f'"{name}", ' for name in module._buffers]
         lines = [f"__parameters__ = [{''.join(parameters)}]", f"__buffers__ = [{''.join(buffers)}]"]
         for table in (module._parameters, module._buffers):
-            lines += [_declared(name, "Tensor" if value is not None else "Optional[Tensor]")
+            lines += [declared_as(name, "Tensor" if value is not None else "Optional[Tensor]")
                       for name, value in table.items()]
         lines.append("training : bool")
-        lines += [_declared(name, kind) for name, kind in self.attributes(module).items()]
-        return lines + [_declared(name, self.of(child)) for name, child in module._modules.items() if child is not None]
+        lines += [declared_as(name, kind) for name, kind in self.attributes(module).items()]
+        return lines + [declared_as(name, self.of(child)) for name, child in module._modules.items() if child is not None]
 
 
 def home_of(thing):
@@ -530,7 +530,7 @@ def home_of(thing):
     return ".".join(["__torch__", *(part if _is_name(part) else f"_{part}" for part in parts)])
 
 
-def _declared(name, kind):
+def declared_as(name, kind):
     return f"{name} : {kind}" if _is_name(name) else f'__annotations__["{name}"] = {kind}'
 
 
