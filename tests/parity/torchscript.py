@@ -106,7 +106,7 @@ def compared_modules(folder, torch, failures):
 
 
 def compared_programs(folder, torch, failures):
-    """The small programs of `scripts`, as functions and modules: {title: (right, all)}."""
+    """The small programs of `scripts`: what PyTorch refuses, and the three Counts."""
     theirs, ours = folder / "programs", folder / "programs_here"
     for path in (theirs, ours):
         path.mkdir(exist_ok=True)
@@ -125,7 +125,8 @@ def compared_programs(folder, torch, failures):
         again.add(name, found, kept["results"])
     for count in (loaded, again):
         count.print(failures)
-    return refused, loaded, again, loaded_there("programs scripted here, loaded by PyTorch", torch, theirs, ours, failures)
+    back = loaded_there("programs scripted here, loaded by PyTorch", torch, theirs, ours, failures)
+    return refused, loaded, again, back
 
 
 def traced(module, args, kwargs):

@@ -30,6 +30,8 @@ from ._modules import TopLevelTracedModule as TopLevelTracedModule
 from ._state import TracerWarning as TracerWarning
 from ._state import TracingCheckError as TracingCheckError
 from ._state import is_tracing as is_tracing
+from ._state import optimized_execution as optimized_execution
+from ._state import set_fusion_strategy as set_fusion_strategy
 
 #: names that are made of graphs and files, and the modules that they come from when they are first asked for
 _LATER = {"load": "_archive.load", "save": "_archive.save", "trace": "_tracing.trace",
@@ -185,16 +187,11 @@ def optimize_for_inference(mod, other_methods=None):
     A module that is frozen already is returned as it is. `flambeau.compile` plans its operators.
     """
     if not _isinstance(mod, ScriptModule):
-        raise RuntimeError(f"jit.optimize_for_inference: expected a ScriptModule, got {shown(type(mod).__name__)}; make "
-                           "one of the Module by jit.script or jit.trace")
+        raise RuntimeError("jit.optimize_for_inference: expected a ScriptModule, got "
+                           f"{shown(type(mod).__name__)}; make one of it by jit.script or jit.trace")
     if _isinstance(mod, RecursiveScriptModule) and mod._program.is_frozen:
         return mod
     return importlib.import_module(f"{__name__}._freezing").freeze(mod.eval(), other_methods)
-
-
-def set_fusion_strategy(strategy):
-    """How programs are fused: they are not, so there was no strategy before, which is returned."""
-    return []
 
 
 def enable_onednn_fusion(enabled):

@@ -6,6 +6,7 @@ it comes with its result. Sizes are read where they are used. Calls that do and 
 
 import contextlib
 import functools
+import itertools
 import keyword
 import re
 
@@ -82,10 +83,10 @@ class Watched:
         self.stack.append(call)
         self.tracer.module_stack[call.key] = key, type(module)
 
-    def _leave(self, module, args, result):
+    def _leave(self, *given):
         call = self.stack.pop()
         self.tracer.module_stack.pop(call.key, None)
-        leaves, call.result_spec = _pytree.tree_flatten(result)
+        leaves, call.result_spec = _pytree.tree_flatten(given[-1])
         call.results = [self._node(x) for x in leaves]
 
     def _node(self, x):
@@ -114,7 +115,7 @@ class Watched:
                 if self.path(call.module, chain[-1].module) is not None:
                     chain.append(call)
                     self.methods.add(key)
-            for outer, inner in zip(chain, chain[1:]):
+            for outer, inner in itertools.pairwise(chain):
                 if not outer.steps or outer.steps[-1] is not inner:
                     outer.steps.append(inner)
             chain[-1].steps.append(node)

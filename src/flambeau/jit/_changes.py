@@ -2,6 +2,8 @@
 
 import ast
 
+from .. import _C
+from ..nn import Module
 from ._compile import BUILTINS, dotted
 from ._inlining import path_of
 
@@ -27,11 +29,11 @@ class Changes:
     """Of a body: `paths` of attributes whose value changes in place, `assigned` those that get another one, and local
     `names` of which a value changes in place.
 
-    is_module  says of a path whether a module is there: what its methods change, which are not at hand, is unknown
+    held    gives what is at a path, or None: what methods of a module change, which are not at hand, is unknown
     """
 
-    def __init__(self, body, is_module):
-        self.paths, self.assigned, self.names, self.is_module = set(), set(), set(), is_module
+    def __init__(self, body, held):
+        self.paths, self.assigned, self.names, self.held = set(), set(), set(), held
         self._from = {}  # local name: names and paths that it is given, or parts of them
         nodes = [n for s in body for n in ast.walk(s)]
         for n in nodes:
@@ -60,17 +62,30 @@ class Changes:
             return {node.id}
         if isinstance(node, ast.Constant):
             return set()
-        if isinstance(node, (ast.Compare, ast.UnaryOp, ast.JoinedStr)):
+        if isinstance(node, (ast.Compare, ast.UnaryOp, ast.JoinedStr)) or self._is_sum(node):
             return set()
         children = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.Call):
             name = _called(node)
-            if name in _PURE or name is not None and _is_operator(node) and name not in _VIEWS and name[-1] != "_":
+            if name in _PURE or (name is not None and _is_operator(node) and name not in _VIEWS and name[-1] != "_"):
                 return set()
             children = [*node.args, *(k.value for k in node.keywords)]
             if isinstance(node.func, ast.Attribute) and not _is_operator(node):
                 children.append(node.func.value)
         return {source for child in children if isinstance(child, ast.expr) for source in self.sources(child)}
+
+    def _is_sum(self, node):
+        """Whether a value is a new one: lists alone have sums and multiples of the same items."""
+        if isinstance(node, ast.BinOp):
+            if not isinstance(node.op, (ast.Add, ast.Mult)):
+                return True
+            operands = [node.left, node.right]
+        elif isinstance(node, ast.Call) and dotted(node.func) in (["torch", "add"], ["torch", "mul"]):
+            operands = node.args
+        else:
+            return False
+        return any(isinstance(self.held(path_of(x)), _C.Tensor) or (dotted(x) or [""])[0] == "CONSTANTS"
+                   for x in operands)
 
     def _changed(self, n):
         if isinstance(n, ast.Call):
@@ -81,7 +96,7 @@ class Changes:
                 changed += _statistics(n, name)
             elif path_of(n):  # an attribute by getattr
                 changed = []
-            elif isinstance(n.func, ast.Attribute) and not self.is_module(path_of(n.func.value)):
+            elif isinstance(n.func, ast.Attribute) and not isinstance(self.held(path_of(n.func.value)), Module):
                 changed = [n.func.value] if _changes(name) else []
             elif isinstance(n.func, ast.Name) and (name in _PURE or name in BUILTINS or name in _VIEWS):
                 changed = []
@@ -120,7 +135,7 @@ def _is_operator(node):
 
 
 def _changes(name):
-    return name in _CHANGING or name.endswith("_") and not name.endswith("__")
+    return name in _CHANGING or (name.endswith("_") and not name.endswith("__"))
 
 
 def _statistics(node, name):

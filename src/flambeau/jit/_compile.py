@@ -27,8 +27,8 @@ BUILTINS = {name: getattr(builtins, name) for name in (
 _CONSTANTS = {"inf": math.inf, "nan": math.nan}
 #: dunder methods that a class of a program may have
 SPECIAL = frozenset(f"__{name}__" for name in (
-    "init repr enter exit len contains getitem setitem delitem eq ne lt le gt ge add sub mul truediv floordiv mod pow neg "
-    "and or xor call iter bool hash str int float").split())
+    "init repr enter exit len contains getitem setitem delitem eq ne lt le gt ge add sub mul truediv floordiv mod pow "
+    "neg and or xor call iter bool hash str int float").split())
 _STATEMENTS = (ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.If, ast.While, ast.For, ast.Pass,
                ast.Break, ast.Continue, ast.Assert, ast.Raise, ast.With, ast.Delete, ast.FunctionDef)
 _PLAIN_NODES = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Subscript, ast.Slice, ast.BinOp, ast.UnaryOp,
@@ -143,7 +143,8 @@ class Function:
         text = ast.Constant("") if node.msg is None else self.expression(node.msg)
         raised = _call(self.outside("ops.prim.RaiseException", library("prim", "RaiseException")),
                        [_call(self.outside("str", str), [text]), ast.Constant("builtins.AssertionError")])
-        return ast.If(ast.UnaryOp(ast.Not(), self.expression(node.test)), [ast.copy_location(ast.Expr(raised), node)], [])
+        raised = ast.copy_location(ast.Expr(raised), node)
+        return ast.If(ast.UnaryOp(ast.Not(), self.expression(node.test)), [raised], [])
 
     def _raise(self, node):
         if node.exc is None:
@@ -172,8 +173,8 @@ class Function:
     def store(self, target, value):
         """`object.name = value` for a declared attribute."""
         is_own = self.own(target)
-        if not is_own and not self.program.declares(target.attr) or is_own and self.program.kind_of(
-                self.owner.types.get(target.attr)) is not None:
+        if (not is_own and not self.program.declares(target.attr)) or (is_own and self.program.kind_of(
+                self.owner.types.get(target.attr)) is not None):
             self.refuse(target, f"an attribute {shown(target.attr)} is set that its class does not declare, or a "
                                 "module")
         if not is_own:

@@ -1,4 +1,4 @@
-"""A body with what is known beforehand worked out: constants, branches that are not taken, norms within convolutions."""
+"""A body with what is known beforehand worked out: constants, branches that are not taken, norms in convolutions."""
 
 import ast
 import collections
@@ -51,32 +51,32 @@ class Tensors:
 class Folder(ast.NodeTransformer):
     """Works out what is known. `values` are {path: expression} of attributes that stay as they are."""
 
-    def __init__(self, tensors, parameters, is_module):
-        self.tensors, self.values, self.parameters, self.is_module = tensors, {}, parameters, is_module
+    def __init__(self, tensors, parameters, held):
+        self.tensors, self.values, self.parameters, self.held = tensors, {}, parameters, held
         self.known, self.changed = {}, set()
 
     def folded(self, body):
         """The body, worked out until nothing more is known."""
         while True:
             before = ast.dump(ast.Module(body, []))
-            self.changed = Changes(body, self.is_module).names
+            self.changed = Changes(body, self.held).names
             stores = collections.Counter(n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name)
                                          and not isinstance(n.ctx, ast.Load))
             stores.update(self.parameters)
             self.known = {s.targets[0].id: s.value for s in body if isinstance(s, ast.Assign)
                           and isinstance(s.targets[0], ast.Name) and stores[s.targets[0].id] == 1
-                          and s.targets[0].id not in self.changed and self._stands(s.value, stores)}
+                          and self._stands(s.targets[0].id, s.value, stores)}
             body = used([made for s in body for made in _list(self.visit(s))])
             for n in (n for s in body for n in ast.walk(s) if isinstance(n, (ast.For, ast.While, ast.With, ast.If))):
                 n.body = n.body or [ast.Pass()]
             if ast.dump(ast.Module(body, [])) == before:
                 return body
 
-    def _stands(self, value, stores):
-        """Whether an expression may be put in the place of its name."""
+    def _stands(self, name, value, stores):
+        """Whether an expression may be put in the place of its name: another name for the same, or a constant."""
         if isinstance(value, ast.Name):
-            return stores[value.id] <= 1 and value.id not in self.changed
-        return isinstance(value, ast.Constant) or self.tensors.value(value) is not None
+            return stores[value.id] <= 1
+        return name not in self.changed and (isinstance(value, ast.Constant) or self.tensors.value(value) is not None)
 
     def is_constant(self, node):
         """Whether an expression is a literal of numbers, texts and None."""
@@ -88,7 +88,7 @@ class Folder(ast.NodeTransformer):
 
     # ---- expressions -------------------------------------------------------------------------------------------------
 
-    def visit_Name(self, node):  # noqa: N802 (NodeTransformer's names)
+    def visit_Name(self, node):
         """What a name stands for."""
         known = self.known.get(node.id) if isinstance(node.ctx, ast.Load) else None
         return node if known is None else copy.deepcopy(known)
@@ -99,12 +99,12 @@ class Folder(ast.NodeTransformer):
             return copy.deepcopy(self.values[path])
         return node
 
-    def visit_Attribute(self, node):  # noqa: N802
+    def visit_Attribute(self, node):
         """An attribute that stays is its value."""
         found = self._attribute(node)
         return found if found is not node else self.generic_visit(node)
 
-    def visit_Call(self, node):  # noqa: N802
+    def visit_Call(self, node):
         """A call whose arguments are known is its result."""
         found = self._attribute(node)
         if found is not node:
@@ -155,21 +155,21 @@ class Folder(ast.NodeTransformer):
             return node
         return self.tensors.expression(found) if isinstance(found, _C.Tensor) else node
 
-    def visit_UnaryOp(self, node):  # noqa: N802
+    def visit_UnaryOp(self, node):
         """`not` and signs of constants."""
         return self._worked_out(self.generic_visit(node))
 
-    def visit_Compare(self, node):  # noqa: N802
+    def visit_Compare(self, node):
         """Comparisons of constants; something that is a tensor is not None."""
         node = self.generic_visit(node)
-        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and _is(node.comparators[0], None):
-            if self._is_known(node.left):
-                return ast.Constant(_is(node.left, None) == isinstance(node.ops[0], ast.Is))
+        is_none = isinstance(node.ops[0], (ast.Is, ast.IsNot)) and _is(node.comparators[0], None)
+        if is_none and len(node.ops) == 1 and self._is_known(node.left):
+            return ast.Constant(_is(node.left, None) == isinstance(node.ops[0], ast.Is))
         return self._worked_out(node)
 
     visit_BinOp = visit_BoolOp = visit_UnaryOp
 
-    def visit_IfExp(self, node):  # noqa: N802
+    def visit_IfExp(self, node):
         """The side that is taken."""
         node = self.generic_visit(node)
         if not isinstance(node.test, ast.Constant):
@@ -192,13 +192,13 @@ class Folder(ast.NodeTransformer):
 
     # ---- statements --------------------------------------------------------------------------------------------------
 
-    def visit_Assign(self, node):  # noqa: N802
+    def visit_Assign(self, node):
         """The value is worked out."""
         node.value = self.visit(node.value)
         node.targets = [self._target(t) for t in node.targets]
         return node
 
-    def visit_AugAssign(self, node):  # noqa: N802
+    def visit_AugAssign(self, node):
         """The value is worked out."""
         node.value, node.target = self.visit(node.value), self._target(node.target)
         return node
@@ -208,14 +208,14 @@ class Folder(ast.NodeTransformer):
             node.value, node.slice = self.visit(node.value), self.visit(node.slice)
         return node
 
-    def visit_If(self, node):  # noqa: N802
+    def visit_If(self, node):
         """The branch that is taken, where that is known."""
         node = self.generic_visit(node)
         if isinstance(node.test, ast.Constant):
             return node.body if node.test.value else node.orelse
         return node
 
-    def visit_While(self, node):  # noqa: N802
+    def visit_While(self, node):
         """Nothing where the condition is false at once."""
         node = self.generic_visit(node)
         return [] if isinstance(node.test, ast.Constant) and not node.test.value else node
@@ -251,7 +251,7 @@ class Folder(ast.NodeTransformer):
         transposed = _CONVOLUTIONS[kind] if kind != "_convolution" else not _is(layer.args[6], False)
         groups = layer.args[8 if kind == "_convolution" else 6] if len(layer.args) > (
             8 if kind == "_convolution" else 6) else ast.Constant(1)
-        if weight is None or mean is None or var is None or transposed and not _is(groups, 1):
+        if weight is None or mean is None or var is None or (transposed and not _is(groups, 1)):
             return None
         scale, shift, bias = (self.tensors.value(x) for x in (norm[1], norm[2], layer.args[2] if len(
             layer.args) > 2 else ast.Constant(None)))
@@ -273,8 +273,8 @@ def used(body):
     while True:
         read = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         kept = [s for s in map(_inside, body) if not (
-            isinstance(s, ast.Pass) or isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(
-                s.targets[0], ast.Name) and s.targets[0].id not in read and _is_pure(s.value))]
+            isinstance(s, ast.Pass) or (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(
+                s.targets[0], ast.Name) and s.targets[0].id not in read and _is_pure(s.value)))]
         if len(kept) == len(body):
             return kept
         body = kept
@@ -300,8 +300,8 @@ def _is_pure(node):
 
 
 def _is(node, value):
-    return isinstance(node, ast.Constant) and node.value is value or (
-        isinstance(node, ast.Constant) and value is not None and type(node.value) is type(value) and node.value == value)
+    """Whether an expression is this constant."""
+    return isinstance(node, ast.Constant) and type(node.value) is type(value) and node.value == value
 
 
 def _list(x):

@@ -43,8 +43,8 @@ def freeze(mod, preserved_attrs=None, optimize_numerics=True):
     []
     """
     if not isinstance(mod, ScriptModule):
-        raise RuntimeError(f"jit.freeze: expected a ScriptModule, got {shown(type(mod).__name__)}; make one of the Module "
-                           "by jit.script or jit.trace")
+        raise RuntimeError(f"jit.freeze: expected a ScriptModule, got {shown(type(mod).__name__)}; make one of it by "
+                           "jit.script or jit.trace")
     if mod.training:
         raise RuntimeError("jit.freeze: expected a module in eval mode, got one in training mode; call eval() first")
     if isinstance(preserved_attrs, str):
@@ -68,7 +68,12 @@ class _Frozen:
     def module(self):
         """The frozen module."""
         inliner = Inliner(self.program, self.old, self.kept)
-        nodes = {name: inliner.method(name) for name in self.methods}
+        nodes, pending = {}, list(self.methods)
+        while pending:  # methods that are called under a condition stay
+            name = pending.pop(0)
+            nodes[name] = inliner.method(name)
+            pending += sorted({path[0] for path in paths_in(nodes[name]) if len(path) == 1
+                               and path[0] in self.old._kind.methods} - {*nodes, *pending})
         self._worked_out(nodes.values())
         self.left = {(name,) for name in self.kept}.union(*map(paths_in, nodes.values()))
         texts = "".join(f"  {line}\n" for node in nodes.values() for line in ast.unparse(node).splitlines())
@@ -77,7 +82,7 @@ class _Frozen:
     def _worked_out(self, nodes):
         """Puts constants in the place of attributes that stay what they are, again and again: a branch that is gone
         changes nothing."""
-        folders = [Folder(self.tensors, [a.arg for a in node.args.args], self._is_module) for node in nodes]
+        folders = [Folder(self.tensors, [a.arg for a in node.args.args], self._held) for node in nodes]
         values = self._constants(nodes)
         while True:
             for node, folder in zip(nodes, folders, strict=True):
@@ -91,7 +96,7 @@ class _Frozen:
 
     def _constants(self, nodes):
         """{path: expression} of the attributes that stay what they are."""
-        changes = [Changes(node.body, self._is_module) for node in nodes]
+        changes = [Changes(node.body, self._held) for node in nodes]
         assigned = set().union(*(c.assigned for c in changes))
         changed = assigned.union(*(c.paths for c in changes))
         read = set().union(*map(paths_in, nodes))
@@ -116,13 +121,15 @@ class _Frozen:
             found = found._modules.get(name) if isinstance(found, RecursiveScriptModule) else None
         return found
 
-    def _is_module(self, path):
-        return path is not None and isinstance(self._at(path), RecursiveScriptModule)
+    def _held(self, path):
+        """What is at a path, or None."""
+        owner = None if path is None else self._at(path[:-1])
+        return (getattr(owner, path[-1], None) if path else owner) if isinstance(owner, RecursiveScriptModule) else None
 
     def _literal(self, value, kind=None):
         if isinstance(value, _C.Tensor):
             return self.tensors.expression(value.detach() if value.requires_grad else value)
-        if value is None or isinstance(value, (bool, int, float, str, complex)) and not isinstance(value, enum.Enum):
+        if value is None or (isinstance(value, (bool, int, float, str, complex)) and not isinstance(value, enum.Enum)):
             return literal(value)
         if isinstance(value, _C.device):
             return ast.parse(f"torch.device({str(value)!r})", mode="eval").body
@@ -163,7 +170,7 @@ class _Frozen:
     def _whole(self, path):
         """Whether a module inside stays as it is: it is preserved, or one of its methods is called."""
         module = self._at(path)
-        return bool(path) and (path[0] in self.kept or path in self.left and isinstance(module, RecursiveScriptModule)
+        return bool(path) and (path[0] in self.kept or (path in self.left and isinstance(module, RecursiveScriptModule))
                                or any(left[:-1] == path and left[-1] in module._kind.methods for left in self.left))
 
     def _class(self, path, methods, texts):

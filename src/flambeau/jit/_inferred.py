@@ -18,7 +18,7 @@ _OF_FUNCTIONS = {int: "int", float: "float", bool: "bool", str: "str", len: "int
 #: attributes of tensors that are no tensors
 _OF_TENSORS = {"shape": "List[int]", "ndim": "int", "dtype": "int", "device": "Device", "layout": "int",
                "requires_grad": "bool", "itemsize": "int", "nbytes": "int",
-               **{name: "bool" for name in ("is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta", "is_leaf")}}
+               **dict.fromkeys(("is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta", "is_leaf"), "bool")}
 #: methods of tensors that give none
 _METHODS = {"dim": "int", "numel": "int", "nelement": "int", "element_size": "int", "is_contiguous": "bool",
             "is_floating_point": "bool", "is_complex": "bool"}
@@ -71,14 +71,14 @@ class Inferred(Settled):
     def _t_constant(self, node):
         return type_of(node.value)
 
-    def _t_joinedstr(self, node):
+    def _t_joinedstr(self, *_):
         return "str"
 
     def _t_name(self, node):
         if node.id == self.receiver:
             return self.script.kinds.names.get(self.kind)
         known = self.found.get(node.id) or self.types.get(node.id)
-        if known is not None or node.id in self.locals and node.id not in self.standing:
+        if known is not None or (node.id in self.locals and node.id not in self.standing):
             return known
         return self._outside(node)
 

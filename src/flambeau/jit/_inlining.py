@@ -235,8 +235,8 @@ class _Scope:
             value = values.get(p.arg, defaults.get(p.arg))
             if value is None:
                 raise Stays
-            if p.arg not in inner.stored and (isinstance(value, (ast.Name, ast.Constant)) or path_of(value) is not None
-                               and self.inliner.module_at(value) is not None):
+            if p.arg not in inner.stored and (isinstance(value, (ast.Name, ast.Constant)) or (path_of(value) is not None
+                               and self.inliner.module_at(value) is not None)):
                 inner.renamed[p.arg] = value
                 continue
             name = self.inliner.fresh(p.arg)
@@ -247,7 +247,7 @@ class _Scope:
             body, result = inner.whole(function.body)
         finally:
             self.inliner.depth -= 1
-        out += [*made, *body]
+        out.extend((*made, *body))
         return result
 
 
@@ -280,7 +280,7 @@ def path_of(node):
         if isinstance(node, ast.Attribute):
             names.append(node.attr)
             node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and isinstance(
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr" and isinstance(
                 node.args[1], ast.Constant):
             names.append(node.args[1].value)
             node = node.args[0]
@@ -329,4 +329,4 @@ def _assigned(body, name):
 def _ends(body):
     """Whether a body certainly ends with a return."""
     last = body[-1] if body else None
-    return isinstance(last, ast.Return) or isinstance(last, ast.If) and _ends(last.body) and _ends(last.orelse)
+    return isinstance(last, ast.Return) or (isinstance(last, ast.If) and _ends(last.body) and _ends(last.orelse))

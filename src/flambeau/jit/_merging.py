@@ -1,4 +1,5 @@
-"""Finished programs (traced, or read from files) as parts of one that is written: their texts get homes of their own."""
+"""Finished programs (traced, or read from files) as parts of one that is written: their texts get homes of their own.
+"""
 
 import re
 

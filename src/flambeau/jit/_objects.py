@@ -158,7 +158,9 @@ class Kinds:
     def _methods(self, kind):
         """The texts of all methods; that of __init__, which comes first, tells the attributes."""
         self.attributes[kind] = {}
-        found = {"__init__": None} | {name: held for base in reversed(kind.__mro__[:-1]) for name, held in vars(base).items()}
+        found = {"__init__": None}
+        for base in reversed(kind.__mro__[:-1]):
+            found.update(vars(base))
         sources = []
         for name, held in found.items():
             if name == "__init__" and held is None:
@@ -168,7 +170,7 @@ class Kinds:
                     if function is not None:
                         sources.append(Source(self.script, function, kind=kind).text(f"__{name}_{part}"))
             elif isinstance(held, types.FunctionType) and not getattr(held, "_jit_unused", False) and (
-                    name in SPECIAL and name != "__repr__" or not name.startswith("__")):
+                    (name in SPECIAL and name != "__repr__") or not name.startswith("__")):
                 text = _of_dataclass(kind, name) if held.__code__.co_filename == "<string>" else None
                 if text is not None or held.__code__.co_filename != "<string>":
                     sources.append(Source(self.script, held, kind=kind, text=text).text(name))
@@ -181,8 +183,8 @@ def _is_own(kind):
     if issubclass(kind, enum.Enum) and issubclass(kind, (int, str)):
         return False
     is_interface = getattr(kind, "_jit_interface", False)
-    return is_interface or not issubclass(kind, (Module, BaseException, list, dict, str, int, float)) and (
-        not issubclass(kind, tuple) or hasattr(kind, "_fields"))
+    return is_interface or (not issubclass(kind, (Module, BaseException, list, dict, str, int, float)) and (
+        not issubclass(kind, tuple) or hasattr(kind, "_fields")))
 
 
 def _literal(value, kind):
@@ -190,8 +192,8 @@ def _literal(value, kind):
         return quoted(value)
     if isinstance(value, (int, float)):
         return number(value)
-    raise NotScriptable(f"jit.script: members of enumerations are texts and numbers in TorchScript, {kind.__name__} has "
-                        f"{shown(value)}")
+    raise NotScriptable(f"jit.script: members of enumerations are texts and numbers in TorchScript, {kind.__name__} "
+                        f"has {shown(value)}")
 
 
 def _of_dataclass(kind, name):
@@ -209,5 +211,6 @@ def _of_dataclass(kind, name):
         return None
     both = [f"({', '.join(f'{side}.{f.name}' for f in fields)},)" for side in ("self", "other")]
     if name == "__eq__":
-        return "def __eq__(self, other: SELF):\n  return " + " and ".join(f"self.{f.name} == other.{f.name}" for f in fields)
+        same = " and ".join(f"self.{f.name} == other.{f.name}" for f in fields)
+        return f"def __eq__(self, other: SELF):\n  return {same or True}"
     return f"def {name}(self, other: SELF):\n  return {both[0]} {_COMPARED[name]} {both[1]}"

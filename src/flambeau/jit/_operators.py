@@ -49,12 +49,13 @@ def _numbered(call, places=None):
 
 #: functions of the package that are no records of operators
 FUNCTIONS = frozenset("""
-    _shape_as_tensor as_tensor broadcast_shapes can_cast ccol_indices_copy col_indices_copy crow_indices_copy dequantize
-    fake_quantize_per_channel_affine fake_quantize_per_tensor_affine hspmm indices_copy initial_seed int_repr is_complex
-    get_autocast_dtype is_conj is_floating_point is_grad_enabled is_inference is_nonzero is_signed is_autocast_enabled numel
-    q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme quantize_per_channel
-    manual_seed quantize_per_tensor quantize_per_tensor_dynamic row_indices_copy seed smm sparse_bsc_tensor sparse_bsr_tensor
-    sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor sspaddmm tensor values_copy
+    _shape_as_tensor as_tensor broadcast_shapes can_cast ccol_indices_copy col_indices_copy crow_indices_copy
+    dequantize fake_quantize_per_channel_affine fake_quantize_per_tensor_affine get_autocast_dtype hspmm indices_copy
+    initial_seed int_repr is_autocast_enabled is_complex is_conj is_floating_point is_grad_enabled is_inference
+    is_nonzero is_signed manual_seed numel q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
+    q_zero_point qscheme quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic row_indices_copy seed
+    smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor
+    sparse_csr_tensor sspaddmm tensor values_copy
 """.split())
 #: methods of tensors that are no records of operators
 _METHODS = frozenset("""
@@ -113,9 +114,10 @@ class _Both:
 
 
 #: what a list of tensors is given to as a list
-_OF_LISTS = {PLAIN[name] for name in ("len", "append", "__getitem__", "_set_item", "slice", "select", "extend",
-                                      "insert", "pop", "clear", "reverse", "copy", "list", "Delete", "__contains__",
-                                      "index", "__is__", "__isnot__", "remove", "count", "eq", "ne", "add", "add_", "mul")}
+_OF_LISTS = {PLAIN[name] for name in """
+    len append __getitem__ _set_item slice select extend insert pop clear reverse copy list Delete __contains__ index
+    __is__ __isnot__ remove count eq ne add add_ mul
+""".split()}
 _FOUND = {}
 
 

@@ -19,7 +19,8 @@ from ._operators import operator
 
 _TYPES = {"Tensor": flambeau.Tensor, "int": int, "float": float, "bool": bool, "str": str, "complex": complex,
           "NoneType": type(None), "None": type(None), "number": int | float | complex, "Device": flambeau.device,
-          "device": flambeau.device, "Any": typing.Any, "AnyList": list, "AnyTuple": tuple, "list": list, "tuple": tuple}
+          "device": flambeau.device, "Any": typing.Any, "AnyList": list, "AnyTuple": tuple, "list": list,
+          "tuple": tuple}
 _GENERIC = {"List": list, "Dict": dict, "Tuple": tuple, "list": list, "dict": dict, "tuple": tuple}
 #: what native code that a program calls looks for in the frame of its caller; no text can name it
 _ONLY = {"__import__": builtins.__import__}
@@ -47,7 +48,8 @@ class Kind:
         self.open_names = frozenset((*self.types, *self.methods, *self.constants)) - {"_is_full_backward_hook"}
         for name in self.open_names:
             special = _OF_MODULES if self.base == "Module" else SPECIAL
-            if (name.startswith("__") and not (name in self.methods and (name in special or _PROPERTY.match(name)))) or (
+            is_method = name in self.methods and (name in special or _PROPERTY.match(name))
+            if (name.startswith("__") and not is_method) or (
                     self.base == "Module" and name in _TAKEN and name not in special) or (
                     name in ("_kind", "_program", "_open_names")):
                 raise NotScript(f"jit: {filename}: the class {shown(node.name)} may not have an attribute "
@@ -253,8 +255,8 @@ class Program:
         if isinstance(value, (list, dict)):
             items = {k: self.held(v, names) for k, v in value.items()} if isinstance(value, dict) else [
                 self.held(item, names) for item in value]
-            changed = any(a is not b for a, b in zip(*(x.values() if isinstance(x, dict) else x for x in (items, value)),
-                                                     strict=True))
+            both = [x.values() if isinstance(x, dict) else x for x in (items, value)]
+            changed = any(a is not b for a, b in zip(*both, strict=True))
             return items if changed else value  # which the program shares
         qualified = names.get(type(value))
         if isinstance(value, tuple):

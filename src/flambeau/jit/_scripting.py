@@ -12,6 +12,7 @@ from ._source import Source
 from ._types import NotScriptable, type_of, type_text
 from ._writing import Classes, Constants, home_of, quoted
 
+
 class Script:
     """The texts of one program, while they are written."""
 

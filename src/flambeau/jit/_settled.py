@@ -178,7 +178,8 @@ class Settled:
 
     def _attribute_value(self, node):
         """(True, value) of an attribute of the method's own module."""
-        is_own = self.owner is not None and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.receiver
+        is_own = self.owner is not None and isinstance(node, ast.Attribute) and isinstance(
+            node.value, ast.Name) and node.value.id == self.receiver
         return (True, getattr(self.owner, node.attr)) if is_own and hasattr(self.owner, node.attr) else (False, None)
 
     def _settled(self, node):

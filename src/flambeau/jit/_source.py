@@ -7,7 +7,6 @@ annotations; an argument without one has that of the first call's constants, or 
 """
 
 import ast
-import builtins
 import inspect
 import re
 import textwrap

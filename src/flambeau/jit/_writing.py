@@ -519,7 +519,8 @@ class Classes:
                       for name, value in table.items()]
         lines.append("training : bool")
         lines += [declared_as(name, kind) for name, kind in self.attributes(module).items()]
-        return lines + [declared_as(name, self.of(child)) for name, child in module._modules.items() if child is not None]
+        return lines + [declared_as(name, self.of(child)) for name, child in module._modules.items()
+                        if child is not None]
 
 
 def home_of(thing):

@@ -1,4 +1,4 @@
-# ruff: noqa: UP006, UP035 (as programs for PyTorch write types)
+# ruff: noqa (as programs for PyTorch are written)
 """What PyTorch's compiler takes no program of: here each runs as the Python that it is."""
 
 import math

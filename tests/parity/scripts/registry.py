@@ -9,7 +9,7 @@ PROGRAMS, REFUSED = {}, {}
 
 
 def given(*inputs):
-    """Marks a function, or a class of modules, as a program; `inputs` are made anew for each run where they are calls."""
+    """Marks a function, or a class of modules, as a program; `inputs` are made anew for each run, or called."""
     def mark(what):
         PROGRAMS[what.__name__] = what, inputs
         return what

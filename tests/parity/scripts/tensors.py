@@ -1,4 +1,4 @@
-# ruff: noqa: UP006, UP035, UP045 (as programs for PyTorch write types)
+# ruff: noqa (as programs for PyTorch are written)
 """Tensors: indexing, methods, attributes, functions of networks, contexts, and what `torch.jit` adds."""
 
 import warnings
