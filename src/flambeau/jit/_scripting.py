@@ -1,5 +1,6 @@
 """jit.script: a function or module as a program that is written from its source."""
 
+import contextlib
 import inspect
 
 from .._places import is_ours
@@ -18,6 +19,7 @@ class Script:
 
     def __init__(self):
         self.functions = {}   # function -> qualified name
+        self.unfinished = set()  # those that are being written
         self.kinds, self.merged = Kinds(self), Merged(self)
         self.texts = {}       # name of a module -> [text]
         self.constants = Constants()
@@ -39,13 +41,24 @@ class Script:
         if function not in self.functions:
             home = home_of(function)
             qualified = self.functions[function] = self.unused(home, function.__name__)
-            name = qualified.rpartition(".")[2]
-            try:
-                self.texts.setdefault(home, []).append(Source(self, function, kinds=kinds).text(name))
-            except NotScriptable:
-                del self.functions[function]
-                raise
+            with self._writing(function):
+                text = Source(self, function, kinds=kinds).text(qualified.rpartition(".")[2])
+            self.texts.setdefault(home, []).append(text)
+        if function in self.unfinished:
+            raise NotScriptable(f"jit.script: {function.__name__} calls itself, which a program cannot; write a loop")
         return self.functions[function]
+
+    @contextlib.contextmanager
+    def _writing(self, function):
+        """Inside, a function is not finished; it has no name where it cannot be."""
+        self.unfinished.add(function)
+        try:
+            yield
+        except NotScriptable:
+            del self.functions[function]
+            raise
+        finally:
+            self.unfinished.discard(function)
 
     def unused(self, home, name):
         """A qualified name that neither a function nor a class has."""
@@ -59,8 +72,15 @@ class Script:
         found = self.methods.setdefault(id(module), {})
         if name not in found and not finished(module):
             self.modules.append(module)
-            found[name] = ""  # it may call itself
-            found[name] = self._method(module, name, kinds)
+            found[name] = None  # until it is written
+            try:
+                found[name] = self._method(module, name, kinds)
+            except NotScriptable:
+                del found[name]
+                raise
+        if name in found and found[name] is None:
+            raise NotScriptable(f"jit.script: {type(module).__name__}.{name} calls itself, which a program cannot; "
+                                "write a loop")
 
     def _method(self, module, name, kinds):
         function = inspect.unwrap(getattr(type(module), name))

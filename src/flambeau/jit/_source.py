@@ -180,9 +180,15 @@ class Source(Expressions):
         return ast.If(self.expression(node.test), self.body(node.body) or [ast.Pass()], self.body(node.orelse))
 
     def _while(self, node):
+        self._without_else(node)
         return ast.While(self.expression(node.test), self.body(node.body) or [ast.Pass()], [])
 
+    def _without_else(self, node):
+        if node.orelse:
+            self.refuse(node, "loops of TorchScript have no else")
+
     def _for(self, node):
+        self._without_else(node)
         modules = self._modules_of(node.iter)
         if modules is None:
             modules = self._numbers_of(node)

@@ -3,6 +3,7 @@
 from . import classes as classes
 from . import composed as composed
 from . import containers as containers
+from . import longer as longer
 from . import modules as modules
 from . import refused as refused
 from . import statements as statements
