@@ -8,7 +8,7 @@ from .torchscript import compared_programs
 pytestmark = pytest.mark.parity
 
 
-@pytest.mark.filterwarnings("ignore:once")
+@pytest.mark.filterwarnings("ignore")
 def test_programs(torch_python, tmp_path):
     refused, *counts = compared_programs(tmp_path, torch_python, True)
     assert set(refused) == set(registry.REFUSED), refused
