@@ -16,7 +16,9 @@ from ..export._trace import call_names
 from ..fx import Graph, Node
 from ..ops.namespaces import READINGS
 from ..utils import _pytree
-from ._writing import OF_NUMBERS, Writer, assembled, attribute_path, leaf_type, quoted
+from ._classes import attribute_path
+from ._spelling import leaf_type
+from ._writing import OF_NUMBERS, Writer, assembled, quoted
 
 _SIZES = {READINGS[name] for name in ("size", "numel", "stride")}
 _NUMBER = re.compile(r"_\d+$")

@@ -7,7 +7,6 @@ results is ordinary Python: it can be stepped through, and a traceback shows the
 
 import ast
 import builtins
-import collections
 import contextlib
 import linecache
 import math
@@ -18,6 +17,7 @@ import flambeau
 from .. import _C
 from .._shown import shown
 from ..nn import functional as F
+from ._locals import given_once, without_leftovers
 from ._numbers import NUMBERS
 from ._operators import attribute, library, method, store
 
@@ -64,16 +64,6 @@ def parsed(text, filename):
     return tree
 
 
-def _given_once(node, arguments):
-    """{local name: what it is given} of names that are assigned in one place alone, and are no other name."""
-    stores = collections.Counter(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(
-        n.ctx, ast.Load))
-    stores.update(n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef))
-    return {n.targets[0].id: n.value for n in ast.walk(node) if isinstance(n, ast.Assign) and len(n.targets) == 1
-            and isinstance(n.targets[0], ast.Name) and stores[n.targets[0].id] == 1
-            and n.targets[0].id not in arguments and not isinstance(n.value, ast.Name)}
-
-
 class Function:
     """One function of a text on its way to Python: which names are its own, and what it asks for from outside."""
 
@@ -81,7 +71,7 @@ class Function:
         self.program, self.filename, self.owner = program, filename, owner
         self.first = node.args.args[0].arg if owner and node.args.args else None
         self.locals = set(outer) | {a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
-        self.once = _given_once(node, self.locals)
+        self.once = given_once(node, self.locals)
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
                 self.locals.add(child.id)
@@ -405,29 +395,8 @@ def function_def(program, filename, node, owner=None, name=None, outer=()):
         arg.annotation = None
     args.defaults = [function.expression(d) for d in args.defaults]
     args.kw_defaults = [d and function.expression(d) for d in args.kw_defaults]
-    body = _without_leftovers(function.body(node.body)) or [ast.Pass()]
+    body = without_leftovers(function.body(node.body)) or [ast.Pass()]
     return ast.copy_location(ast.FunctionDef(name or node.name, args, body, [], type_params=[]), node)
-
-
-def _without_leftovers(body):
-    """A function without branches lets go of each value after its last use: a trace of many layers needs no more memory
-    than its module."""
-    if not all(isinstance(s, (ast.Assign, ast.Expr, ast.Return, ast.Pass)) for s in body):
-        return body
-    last, stored = {}, set()
-    for k, statement in enumerate(body):
-        for n in ast.walk(statement):
-            if isinstance(n, ast.Name):
-                last[n.id] = k
-        stored |= {n.id for target in getattr(statement, "targets", ()) for n in ast.walk(target)
-                   if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    made = []
-    for k, statement in enumerate(body):
-        made.append(statement)
-        gone = [ast.Name(name, ast.Del()) for name in sorted(stored) if last[name] == k]
-        if gone and not isinstance(statement, ast.Return):
-            made.append(ast.copy_location(ast.Delete(gone), statement))
-    return made
 
 
 def executed(program, filename, definitions):

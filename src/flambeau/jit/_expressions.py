@@ -13,13 +13,15 @@ from .. import _C
 from .._shown import shown
 from ..nn import Module
 from ..nn import functional as F
+from ._classes import attribute_path
 from ._compile import BUILTINS
 from ._inferred import Inferred
 from ._modules import ScriptFunction
 from ._numbers import NUMBERS
 from ._operators import FUNCTIONS, SIZES
+from ._spelling import Raw, is_made_of_others, spelled
 from ._types import NotScriptable, type_of, type_text
-from ._writing import Raw, Writer, attribute_path, is_made_of_others, number, quoted, spelled
+from ._writing import Writer, number, quoted
 
 
 class Expressions(Inferred):

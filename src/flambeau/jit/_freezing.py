@@ -10,11 +10,11 @@ import flambeau
 from .. import _C
 from .._shown import shown
 from ._changes import Changes
+from ._classes import declared_as
 from ._folding import Folder, Tensors, literal
 from ._inlining import Inliner, paths_in
 from ._modules import RecursiveScriptModule, ScriptModule, ScriptObject
 from ._program import Program
-from ._writing import declared_as
 
 _PATH = re.compile(r"__torch__(?:\.\w+)+")
 

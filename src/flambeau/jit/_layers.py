@@ -12,8 +12,10 @@ import flambeau
 
 from .._shown import shown
 from ..fx import symbolic_trace
+from ._classes import attribute_path
+from ._spelling import is_made_of_others
 from ._types import NotScriptable
-from ._writing import Writer, attribute_path, is_made_of_others, number
+from ._writing import Writer, number
 
 _RECURRENT = Template("""
 def forward(self: SELF, input: Tensor, hx: Optional[$state]=None) -> $results:

@@ -10,10 +10,11 @@ import flambeau
 from .._places import is_ours
 from .._shown import shown
 from ..nn import Module
+from ._classes import home_of
 from ._compile import SPECIAL
 from ._source import Source
 from ._types import NotScriptable, type_of, type_text
-from ._writing import home_of, number, quoted
+from ._writing import number, quoted
 
 _GRADIENTS = """
 class NAME:

@@ -5,13 +5,14 @@ import inspect
 
 from .._places import is_ours
 from ..nn import Module
+from ._classes import Classes, Constants, home_of
 from ._layers import defines, forward_of
 from ._merging import Merged, attributes_of, finished
 from ._objects import Kinds
 from ._program import Program
 from ._source import Source
 from ._types import NotScriptable, type_of, type_text
-from ._writing import Classes, Constants, home_of, quoted
+from ._writing import quoted
 
 
 class Script:

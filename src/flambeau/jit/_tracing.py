@@ -21,10 +21,13 @@ from ..nn import Module
 from ..ops import OPS
 from ..utils import _pytree
 from ._calls import CallWriter, Methods, Watched, step_text
+from ._classes import Classes, Constants
+from ._comparing import compared, name_of
 from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
 from ._program import Program
-from ._state import TracerWarning, TracingCheckError, tracing
-from ._writing import REDUCTIONS, Classes, Constants, assembled, named, stays_whole
+from ._spelling import REDUCTIONS, named, stays_whole
+from ._state import TracerWarning, tracing
+from ._writing import assembled
 
 _RUNS = 12  # until a program's conditions on its sizes are known; each finds one more
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -270,11 +273,6 @@ class _Function(Module):
         self.__dict__["forward"] = function
 
 
-def _named(function, kind):
-    name = getattr(function, "__name__", kind)
-    return name if name.isidentifier() else kind
-
-
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5,
           strict=True, _force_outplace=False, _module_class=None, _compilation_unit=None, example_kwarg_inputs=None,
           _store_inputs=True):
@@ -319,7 +317,7 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
         return made if name == "forward" else getattr(made, name)
     args, kwargs = _given(given, by_name)
     methods = Methods(Constants())
-    name = _named(func, "traced")
+    name = name_of(func, "traced")
     with tracing():
         trace, recorded = _recorded(_Function(func), args, kwargs)
     text = _method(name, trace, recorded, methods)
@@ -327,7 +325,7 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     program.graph = trace.tracer.graph
     qualified = f"__torch__.{name}"
     made = ScriptFunction(program.find(qualified), program, qualified)
-    _compared(func, made, _all_inputs(given, check_inputs, by_name) if check_trace else [], check_tolerance, None)
+    compared(func, made, _all_inputs(given, check_inputs, by_name) if check_trace else [], check_tolerance, None)
     return made
 
 
@@ -364,7 +362,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
     made = program.module(mod, classes, TopLevelTracedModule)
     if check_trace:
         for name, given in inputs.items():
-            _compared(getattr(mod, name), getattr(made, name),
+            compared(getattr(mod, name), getattr(made, name),
                       _all_inputs(given, check_inputs, example_inputs_is_kwarg), check_tolerance, mod)
     return made
 
@@ -389,60 +387,3 @@ def _given(inputs, by_name):
 
 def _all_inputs(given, more, by_name):
     return [_given(each, by_name) for each in (given, *(more or ()))]
-
-
-# ---- comparing -------------------------------------------------------------------------------------------------------
-
-def _compared(function, made, inputs, tolerance, mod):
-    """Calls both with each of the inputs, and warns where the results differ."""
-    for args, kwargs in inputs:
-        buffers = _buffers(mod)
-        state = flambeau.get_rng_state()
-        expected = _result(function, args, kwargs)
-        after = _buffers(mod)
-        end = flambeau.get_rng_state()
-        _restored(mod, buffers)
-        flambeau.set_rng_state(state)
-        try:
-            found = _result(made, args, kwargs)
-        except Exception as error:
-            raise TracingCheckError(f"jit.trace: the program fails where {_named(function, 'the module')} does not: "
-                                    f"{type(error).__name__}: {error}") from error
-        finally:
-            _restored(mod, after)
-            flambeau.set_rng_state(end)
-        _warn_of_differences(expected, found, tolerance)
-
-
-def _buffers(mod):
-    return {} if mod is None else {name: buffer.clone() for name, buffer in mod.named_buffers()}
-
-
-def _restored(mod, values):
-    if mod is not None:
-        with flambeau.no_grad():
-            for name, buffer in mod.named_buffers():
-                if name in values:
-                    buffer.copy_(values[name])
-
-
-def _result(function, args, kwargs):
-    def own(x):
-        return x.detach().clone() if isinstance(x, _C.Tensor) else x
-
-    with flambeau.no_grad():
-        return function(*_pytree.tree_map(own, args), **_pytree.tree_map(own, kwargs))
-
-
-def _warn_of_differences(expected, found, tolerance):
-    pairs = zip(_pytree.tree_leaves(expected), _pytree.tree_leaves(found), strict=False)
-    for k, (a, b) in enumerate(pairs):
-        if not isinstance(a, _C.Tensor):
-            continue
-        same = isinstance(b, _C.Tensor) and a.shape == b.shape and a.dtype == b.dtype
-        scale = max(1.0, a.abs().max().item()) if same and a.numel() and a.dtype.is_floating_point else 1.0
-        if not (same and flambeau.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True)):
-            warnings.warn(f"jit.trace: result {k} of the program differs from the module's for the same inputs: it is "
-                          "not the same each time (dropout in training mode, perhaps: call eval()), or depends on "
-                          "something that the trace does not see", TracerWarning, stacklevel=4)
-            return
