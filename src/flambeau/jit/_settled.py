@@ -140,7 +140,7 @@ class Settled:
 
     @staticmethod
     def _may_change(module, name):
-        """Whether an attribute that is None now is declared as an optional value."""
+        """Whether an attribute is declared as an optional value."""
         hints = [vars(kind)["__annotations__"][name] for kind in type(module).__mro__
                  if name in vars(kind).get("__annotations__", {})]
         hints += [kind for key, kind in vars(module).get("_jit_types", {}).items() if key == name]
@@ -172,8 +172,8 @@ class Settled:
         if not known and isinstance(node, ast.Attribute):
             owner_known, owner = self.static(node.value)
             if owner_known and isinstance(owner, (Module, type)) and hasattr(owner, node.attr):
-                value = getattr(owner, node.attr)
-                return not (value is None and isinstance(owner, Module) and self._may_change(owner, node.attr)), value
+                may_change = isinstance(owner, Module) and self._may_change(owner, node.attr)
+                return not may_change, getattr(owner, node.attr)
         return known, value
 
     def _attribute_value(self, node):

@@ -91,8 +91,7 @@ class Source(Expressions):
         handler = getattr(self, f"_{type(node).__name__.lower()}", None)
         if handler is None:
             self.refuse(node, f"TorchScript has no {type(node).__name__.lower()}")
-        made = handler(node)
-        return made if isinstance(made, list) else [made]
+        return _list(handler(node))
 
     def _pass(self, node):
         return node
@@ -116,6 +115,8 @@ class Source(Expressions):
         if known and (settled is None or isinstance(settled, Module)):
             self.standing[name] = settled  # another name for a module, or for none
             return [] if settled is not None else ast.Assign(node.targets, ast.Constant(None), lineno=0)
+        if any(isinstance(t, ast.Tuple) and any(isinstance(e, ast.Attribute) for e in t.elts) for t in node.targets):
+            return self._apart(node)
         kind = self.inferred(node.value)
         for target in node.targets:
             self._assigned(target, kind)
@@ -133,6 +134,16 @@ class Source(Expressions):
 
     def _augassign(self, node):
         return ast.AugAssign(self.expression(node.target), node.op, self.expression(node.value))
+
+    def _apart(self, node):
+        """Attributes in a tuple are assigned to one by one."""
+        parts = [ast.Name(f"part_{k}", ast.Store()) for k in range(len(node.targets[0].elts))]
+        self.locals |= {part.id for part in parts}
+        made = _list(self._assign(ast.Assign([ast.Tuple(parts, ast.Store())], node.value, lineno=0)))
+        for target in node.targets:
+            for part, each in zip(parts, target.elts, strict=True):
+                made += _list(self._assign(ast.Assign([each], ast.Name(part.id, ast.Load()), lineno=0)))
+        return made
 
     def _assigned(self, target, kind):
         """Notes the type of what is assigned; in a class of one's own, that of its attributes."""
@@ -284,6 +295,10 @@ _CONTEXTS = {flambeau.no_grad: "no_grad", flambeau.enable_grad: "enable_grad", f
 def _raise(text, kind):
     path = node_of("ops.prim.RaiseException")
     return ast.Expr(ast.Call(path, [text, ast.Constant(f"{kind.__module__}.{kind.__qualname__}")], []))
+
+
+def _list(made):
+    return made if isinstance(made, list) else [made]
 
 
 def _is_name(node, name):
