@@ -64,7 +64,7 @@ class Changes:
             return set()
         if isinstance(node, (ast.Compare, ast.UnaryOp, ast.JoinedStr)) or self._is_sum(node):
             return set()
-        children = list(ast.iter_child_nodes(node))
+        children = [node.body, node.orelse] if isinstance(node, ast.IfExp) else list(ast.iter_child_nodes(node))
         if isinstance(node, ast.Call):
             name = _called(node)
             if name in _PURE or (name is not None and _is_operator(node) and name not in _VIEWS and name[-1] != "_"):

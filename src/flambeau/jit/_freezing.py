@@ -180,7 +180,7 @@ class _Frozen:
         if self._whole(path):
             return kind.qualified
         home = kind.qualified.rpartition(".")[0].partition(".___torch_mangle_")[0] + ".___torch_frozen"
-        home += "".join(f"_{part}" if part.isidentifier() else f"_m{part}" for part in path)
+        home += "".join("_" + re.sub(r"\W", "_", part) for part in path)
         names = self._names(path)
         parameters = [f'"{name}", ' for name in names if name in module._parameters]
         buffers = [f'"{name}", ' for name in names if name in module._buffers]

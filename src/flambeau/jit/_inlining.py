@@ -160,12 +160,26 @@ class _Scope:
             return self._name(node)
         if isinstance(node, ast.Call):
             return self._call(node, out)
+        if isinstance(node, ast.IfExp) and not self.conditional and any(
+                isinstance(n, ast.Call) and not path_of(n) for side in (node.body, node.orelse) for n in ast.walk(side)):
+            return self._either(node, out)
         if isinstance(node, (ast.IfExp, ast.BoolOp, ast.ListComp, ast.DictComp)):
             self.conditional += 1
             node = self._generic(node, out)
             self.conditional -= 1
             return node
         return self._generic(node, out)
+
+    def _either(self, node, out):
+        """One of two values as a statement, in whose branches calls can be written out."""
+        test, name = self.expression(node.test, out), self.inliner.fresh("either")
+        sides = []
+        for side in (node.body, node.orelse):
+            made = []
+            value = self.expression(side, made)
+            sides.append([*made, ast.Assign([ast.Name(name, ast.Store())], value, lineno=0)])
+        out.append(ast.If(test, *sides))
+        return ast.Name(name, ast.Load())
 
     def _name(self, node):
         if isinstance(node.ctx, ast.Load):
@@ -199,11 +213,20 @@ class _Scope:
     def _kept(self, done, out, place):
         for holder, field, k in done:
             value = getattr(holder, field) if k is None else holder[k]
-            if isinstance(value, ast.expr) and any(isinstance(n, ast.Call) for n in ast.walk(value)):
+            if self._may_change(value):
                 name = self.inliner.fresh("kept")
                 out.insert(place, ast.Assign([ast.Name(name, ast.Store())], value, lineno=0))
                 place += 1
                 _put(holder, field, k, ast.Name(name, ast.Load()))
+
+    def _may_change(self, node):
+        """Whether an expression may have another value after a call: it calls, or reads an attribute."""
+        path = path_of(node)
+        if path:
+            outer = self.inliner.module_at(getattr(node, "value", node))
+            is_method = outer is not None and path[-1] in outer._kind.methods
+            return self.inliner.module_at(node) is None and not is_method
+        return isinstance(node, ast.Call) or any(map(self._may_change, ast.iter_child_nodes(node)))
 
     def _call(self, node, out):
         special = isinstance(node.func, ast.Name) and node.func.id in ("annotate", "unchecked_cast", "isinstance",
