@@ -4,6 +4,7 @@
 import enum
 import io
 import math
+from pathlib import Path
 from typing import Dict, Final, List, NamedTuple, Optional, Tuple  # noqa: UP035
 
 import pytest
@@ -374,6 +375,22 @@ def test_objects_of_a_program_are_seen_from_outside():
     assert held is program.account and held.balance == 3.0 and module.account.balance == 2.0
     assert "Account" in repr(made) and through(program).account.balance == 3.0
     assert program.colours[0].name == "RED"
+
+
+class WithOthers(nn.Module):
+    """A module with attributes that no program can have, and that its methods do not read."""
+
+    def __init__(self):
+        super().__init__()
+        self.path, self.act, self.limits, self.untold = Path("x"), F.relu, range(3), Untold(flambeau.ones(1))
+
+    def forward(self, x):
+        return self.act(x)
+
+
+def test_attributes_that_no_method_reads_are_left_out():
+    program = through(flambeau.jit.script(WithOthers()))
+    assert program(-flambeau.ones(1)).item() == 0 and not hasattr(program, "untold")
 
 
 class Untold:

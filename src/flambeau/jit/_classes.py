@@ -79,7 +79,7 @@ class Classes:
 
 def home_of(thing):
     """The name of the text that a class or function stands in; ours as PyTorch's."""
-    if thing.__module__ in ("__main__", "builtins"):
+    if thing.__module__ in (None, "__main__", "builtins"):
         return "__torch__"
     parts = ["torch" if part == "flambeau" else part for part in thing.__module__.split(".")]
     return ".".join(["__torch__", *(part if is_name(part) else f"_{part}" for part in parts)])

@@ -160,8 +160,7 @@ class _Scope:
             return self._name(node)
         if isinstance(node, ast.Call):
             return self._call(node, out)
-        if isinstance(node, ast.IfExp) and not self.conditional and any(
-                isinstance(n, ast.Call) and not path_of(n) for side in (node.body, node.orelse) for n in ast.walk(side)):
+        if isinstance(node, ast.IfExp) and not self.conditional and any(map(_calls, (node.body, node.orelse))):
             return self._either(node, out)
         if isinstance(node, (ast.IfExp, ast.BoolOp, ast.ListComp, ast.DictComp)):
             self.conditional += 1
@@ -287,6 +286,10 @@ def _self():
 
 def _parameters(node):
     return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+
+
+def _calls(node):
+    return any(isinstance(n, ast.Call) and not path_of(n) for n in ast.walk(node))
 
 
 def _put(holder, field, k, value):

@@ -71,6 +71,8 @@ CONTEXTS = {
     "record_function": ("__torch__.torch.autograd.profiler.record_function", _RECORD),
     "autocast": ("__torch__.torch.amp.autocast_mode.autocast", _AUTOCAST),
 }
+#: of type.__flags__: classes that a program made, and those of C, which it may not change
+_HEAP, _IMMUTABLE = 1 << 9, 1 << 8
 _COMPARED = {"__eq__": "==", "__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 
 
@@ -179,7 +181,8 @@ class Kinds:
 
 
 def _is_own(kind):
-    if not isinstance(kind, type) or is_ours(kind.__module__) or kind.__module__ in ("builtins", "typing", "types"):
+    written_in_python = isinstance(kind, type) and bool(kind.__flags__ & _HEAP) and not kind.__flags__ & _IMMUTABLE
+    if not written_in_python or is_ours(kind.__module__ or "") or kind.__module__ in ("typing", "types"):
         return False
     if issubclass(kind, enum.Enum) and issubclass(kind, (int, str)):
         return False

@@ -109,8 +109,8 @@ def _raising(script, function, name, module=None):
 
 # ---- what script returns ---------------------------------------------------------------------------------------------
 
-def _attributes(module, named):
-    """{name: type} of the plain values that a module holds."""
+def _attributes(module, kinds):
+    """{name: type} of the plain values that a module holds; objects are those of classes that its methods name."""
     if finished(module):
         return attributes_of(module)
     hints = {}
@@ -123,9 +123,9 @@ def _attributes(module, named):
         if name in plain or name.startswith("_") or not name.isidentifier():
             continue
         try:
-            kind = type_text(hints[name], named) if name in hints else type_of(value, named)
+            kind = type_text(hints[name], kinds.name) if name in hints else type_of(value, kinds.names.get)
         except (NotScriptable, NameError, AttributeError, SyntaxError):
-            kind = type_of(value, named)
+            kind = type_of(value, kinds.names.get)
         if kind is not None:
             found[name] = kind
     return found
@@ -138,7 +138,7 @@ def scripted_module(module):
     for name in ("forward", *exported):
         script.method(module, name)
     classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()),
-                      lambda m: _attributes(m, script.kinds.name), script.texts,
+                      lambda m: _attributes(m, script.kinds), script.texts,
                       lambda m: script.merged.names(m._program)[m._kind.qualified] if finished(m) else None)
     classes.of(module)
     return script.program().module(module, classes, names=script.kinds.names)
