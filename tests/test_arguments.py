@@ -96,8 +96,7 @@ REASONS = {
         as_torch/tree/_C/__init__: _log_api_usage_once event, _jit_set_profiling_mode mode;
         as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on;
         jit/__init__: script optimize _frames_up _rcb example_inputs, ignore kwargs,
-        annotate the_type, freeze preserved_attrs optimize_numerics, optimize_for_inference
-        other_methods, set_fusion_strategy strategy""",
+        annotate the_type""",
     "of downloaded programs, which are refused: those of local folders need no download, no trust, no report": """
         hub: list force_reload skip_validation trust_repo verbose, help force_reload skip_validation trust_repo,
         load trust_repo force_reload verbose skip_validation""",

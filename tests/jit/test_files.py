@@ -195,6 +195,28 @@ def test_what_is_declared_a_module_is_one():
         flambeau.jit.load(archive(text.format("return self.n.numpy()"), state=module))(flambeau.ones(1))
 
 
+@pytest.mark.parametrize("body", [
+    "m = self.n\n    for m in [x]:\n      return m.numpy()", "m, k = self.n, 1\n    m = x\n    return m.numpy()",
+    "m = self.n\n    m, k = x, 1\n    return m.numpy()", "m = self.n\n    return [m.numpy() for m in [x]]",
+    "m = self.n\n    with m as m:\n      return m.numpy()", "m = k\n    k = m\n    return m.numpy()",
+    "def m():\n      return x\n    m = self.n\n    return m.numpy()", "m = self.n\n    m += x\n    return m.numpy()",
+])
+def test_another_name_for_a_module_is_one_where_it_is_given_once(body):
+    inner = "class N(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n  numpy : int\n"
+    text = f"{HEAD}  n : __torch__.N\n  def forward(self: __torch__.M, x: Tensor):\n    {body}\n{inner}"
+    state = b"}X\x01\x00\x00\x00nc__torch__\nN\n)\x81}X\x05\x00\x00\x00numpyK\x03sbs"
+    with pytest.raises((RuntimeError, AttributeError, TypeError, UnboundLocalError)):
+        flambeau.jit.load(archive(text, state=state))(flambeau.ones(2))
+
+
+@pytest.mark.parametrize("name", ["__class__", "____class___getter", "_kind", "__dict__", "_open_names"])
+def test_an_object_may_not_declare_what_objects_have(name):
+    text = (f"{HEAD}  def forward(self: __torch__.M, x: Tensor):\n    return __torch__.A()\n"
+            f"class A:\n  def {name}(self: __torch__.A):\n    return 1\n")
+    with pytest.raises(RuntimeError, match="may not have an attribute"):
+        flambeau.jit.load(archive(text))
+
+
 def test_other_files_that_are_refused():
     text = f"{HEAD}  def forward(self: __torch__.M, x: Tensor):\n    return torch.relu(x)\n"
     assert flambeau.jit.load(archive(text))(flambeau.tensor([-1.0])).item() == 0

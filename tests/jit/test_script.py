@@ -4,6 +4,7 @@
 import enum
 import io
 import math
+from pathlib import Path
 from typing import Dict, Final, List, NamedTuple, Optional, Tuple  # noqa: UP035
 
 import pytest
@@ -144,7 +145,8 @@ def test_a_module():
     lambda: nn.Identity(), lambda: nn.Upsample(scale_factor=2), lambda: nn.Upsample((8, 6), mode="bilinear"),
     lambda: nn.AdaptiveAvgPool2d(1), lambda: nn.Softmax(dim=1), lambda: nn.Sigmoid(),
     lambda: nn.ConvTranspose2d(4, 2, 2), lambda: nn.Flatten(), lambda: nn.LogSoftmax(1), lambda: nn.ZeroPad2d(1),
-    lambda: nn.Dropout2d(0.2).eval(),
+    lambda: nn.Dropout2d(0.2).eval(), lambda: nn.AdaptiveMaxPool2d((None, 2)), lambda: nn.AdaptiveMaxPool2d([2, 3]),
+    lambda: nn.AdaptiveAvgPool2d((None, 3)), lambda: nn.AdaptiveMaxPool2d([None, 1]),
     lambda: nn.AvgPool2d(2), lambda: nn.Tanh(), lambda: nn.Mish(), lambda: nn.Hardsigmoid(),
 ])
 def test_layers(make):
@@ -285,6 +287,139 @@ def test_functions_without_a_source_of_their_own(function, text):
         flambeau.jit.script(function).code  # noqa: B018
 
 
+class Defaults:
+    """Attributes of a class that say what there is."""
+
+    scale, shift = None, 2.0
+
+
+@flambeau.jit.script
+def by_attributes_of_a_class(x):
+    if Defaults.scale is not None:
+        x = x * Defaults.scale
+    return x if Defaults.shift is None else x + Defaults.shift
+
+
+def test_attributes_of_a_class_that_are_none():
+    assert "if" not in by_attributes_of_a_class.code and through(by_attributes_of_a_class)(flambeau.ones(1)).item() == 3
+
+
+class Kept(nn.Module):
+    """An attribute that is None at first, and one that stays None."""
+
+    last: Optional[flambeau.Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.last, self.scale = None, None
+
+    def forward(self, x):
+        if self.scale is not None:
+            x = x * self.scale
+        if self.last is None:
+            self.last = x
+        return x - self.last
+
+
+def test_what_is_none_may_change_where_its_type_says_so():
+    module, program = flambeau.jit.script(Kept()), through(flambeau.jit.script(Kept()))
+    for _ in range(2):
+        x = flambeau.rand(2)
+        assert flambeau.equal(module(x), program(x))
+    assert "self.last is None" in module.code and "scale" not in module.code
+
+
+@flambeau.jit.script
+class Account:
+    """A class of one's own with a property, a static method and magic methods."""
+
+    def __init__(self, name: str, balance: float = 0.0):
+        self.name, self.balance = name, balance
+        self.notes: List[str] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return self.balance == 0.0
+
+    @staticmethod
+    def opened(name: str) -> "Account":
+        return Account(name, 1.0)
+
+    def __iadd__(self, amount: float):
+        return self
+
+    def __add__(self, amount: float) -> "Account":
+        made = Account(self.name, self.balance + amount)
+        made.notes.append(f"added {amount}")
+        return made
+
+
+class Holding(nn.Module):
+    """Objects in attributes and results."""
+
+    def __init__(self):
+        super().__init__()
+        self.account, self.colours = Account("a", 2.0), [Colour.RED]
+
+    def forward(self, x):
+        self.account.balance += 1.0
+        made = Account.opened("b") + float(x)
+        return made, self.account, self.colours[0] == Colour.RED
+
+
+def test_objects_of_a_program_are_seen_from_outside():
+    module = flambeau.jit.script(Holding())
+    program = through(module)
+    made, held, same = program(flambeau.tensor(2.0))
+    assert (made.name, made.balance, made.notes, made.is_empty) == ("b", 3.0, ["added 2.0"], False) and same is True
+    assert held is program.account and held.balance == 3.0 and module.account.balance == 2.0
+    assert "Account" in repr(made) and through(program).account.balance == 3.0
+    assert program.colours[0].name == "RED"
+
+
+class WithOthers(nn.Module):
+    """A module with attributes that no program can have, and that its methods do not read."""
+
+    def __init__(self):
+        super().__init__()
+        self.path, self.act, self.limits, self.untold = Path("x"), F.relu, range(3), Untold(flambeau.ones(1))
+
+    def forward(self, x):
+        return self.act(x)
+
+
+def test_attributes_that_no_method_reads_are_left_out():
+    program = through(flambeau.jit.script(WithOthers()))
+    assert program(-flambeau.ones(1)).item() == 0 and not hasattr(program, "untold")
+
+
+class Untold:
+    """An attribute whose type the source does not tell."""
+
+    def __init__(self, x: flambeau.Tensor):
+        self.value = unknown(x)
+
+
+def unknown(x):
+    return x.tolist()
+
+
+def with_untold(x):
+    return Untold(x)
+
+
+def with_else(x):
+    for _ in range(2):
+        x = x + 1
+    else:
+        x = x * 2
+    return x
+
+
+def with_itself(x):
+    return with_itself(x)
+
+
 def with_try(x):
     try:
         return x
@@ -298,10 +433,6 @@ def with_star(*xs):
 
 def with_open(x):
     return open(x)
-
-
-def with_enum(x):
-    return Colour.RED
 
 
 def with_lambda(x):
@@ -324,13 +455,14 @@ LAYERS = nn.ModuleList([nn.ReLU()])
 
 
 @pytest.mark.parametrize(("function", "text"), [
-    (with_try, "no try"), (with_star, "arguments"), (with_open, "cannot be called"), (with_enum, "Colour"),
-    (with_lambda, "lambda"), (with_context, "contexts"), (with_break, "break")])
+    (with_try, "no try"), (with_star, "arguments"), (with_open, "cannot be called"),
+    (with_lambda, "lambda"), (with_context, "contexts"), (with_break, "break"),
+    (with_untold, "annotate the assignment"), (with_else, "no else"), (with_itself, "calls itself")])
 def test_what_has_no_form_runs_and_says_so_when_it_is_written(function, text):
     scripted = flambeau.jit.script(function)
     with pytest.raises(NotImplementedError, match=text) as caught:
         scripted.save(io.BytesIO())
-    assert "test_script.py" in str(caught.value) or text == "arguments"
+    assert "test_script.py" in str(caught.value) or text in ("arguments", "calls itself")
 
 
 def test_a_class_of_ones_own():

@@ -120,6 +120,26 @@ def test_errors(statement, kind, text):
         run(statement, flambeau.ones(1))
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("mask_type", [None, 0, 1])
+def test_whole_layers_of_transformers(norm_first, mask_type):
+    layer = flambeau.nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True, norm_first=norm_first).eval()
+    attention, x = layer.self_attn, flambeau.rand(3, 5, 8)
+    mask = None if mask_type is None else flambeau.rand((3, 5) if mask_type else (5, 5)) > 0.6
+    if mask is not None:
+        mask[:, 0] = False
+    options = {} if mask is None else {"src_key_padding_mask" if mask_type else "src_mask": mask}
+    weights = [attention.in_proj_weight, attention.in_proj_bias, attention.out_proj.weight, attention.out_proj.bias]
+    rest = [layer.norm1.weight, layer.norm1.bias, layer.norm2.weight, layer.norm2.bias, layer.linear1.weight,
+            layer.linear1.bias, layer.linear2.weight, layer.linear2.bias]
+    text = ("def f(x: Tensor, w: List[Tensor], r: List[Tensor], mask: Optional[Tensor], first: bool):\n  return "
+            "torch._transformer_encoder_layer_fwd(x, 8, 2, w[0], w[1], w[2], w[3], False, first, 1e-05, r[0], r[1],"
+            f" r[2], r[3], r[4], r[5], r[6], r[7], mask, {mask_type})\n")
+    with flambeau.no_grad():
+        found = CompilationUnit(text).f(x, weights, rest, mask, norm_first)
+        assert flambeau.allclose(found, layer(x, **options), atol=1e-5)
+
+
 def test_the_lines_of_a_text_are_seen_by_tracebacks_and_debuggers():
     unit = CompilationUnit("def f(x: Tensor):\n  y = torch.relu(x)\n  return torch.matmul(y, y)\n")
     with pytest.raises(RuntimeError) as caught:

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import threading
 import warnings
 
 import pytest
@@ -190,6 +191,23 @@ def test_is_tracing():
     assert seen and all(seen) and not flambeau.jit.is_tracing()
 
 
+def test_a_trace_is_its_threads_own():
+    inside, checked, seen = threading.Event(), threading.Event(), []
+
+    def f(x):
+        inside.set()
+        checked.wait(10)
+        return x + 1
+
+    thread = threading.Thread(target=flambeau.jit.trace, args=(f, flambeau.ones(1)), kwargs={"check_trace": False})
+    thread.start()
+    inside.wait(10)
+    seen.append(flambeau.jit.is_tracing())
+    checked.set()
+    thread.join()
+    assert seen == [False]
+
+
 @pytest.mark.parametrize(("call", "error", "text"), [
     (lambda: flambeau.jit.trace(3, flambeau.ones(1)), TypeError, "expected a function or Module"),
     (lambda: flambeau.jit.trace(lambda x: x), RuntimeError, "example_inputs"),
@@ -213,7 +231,6 @@ def test_copies():
         twin.weight.zero_()
     assert traced.weight.abs().sum() > 0 and twin(flambeau.ones(1, 2)).item() == twin.bias.item()
     assert flambeau.jit.trace(traced, flambeau.ones(1, 2)) is traced
-    assert flambeau.jit.freeze(traced.eval()) is traced and flambeau.jit.optimize_for_inference(traced) is traced
     with pytest.raises(NotImplementedError, match="finished program"):
         traced.define("def g(self): return 1")
 

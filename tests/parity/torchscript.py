@@ -18,6 +18,7 @@ from pathlib import Path
 import flambeau
 
 from . import torchscript_results
+from .scripts import registry
 
 WORKER = Path(__file__).with_name("torchscript_worker.py")
 
@@ -79,6 +80,7 @@ def loaded_there(title, torch, kept, programs, failures):
     back = Count(title)
     back.right, back.all, back.wrong = json.loads(answer.splitlines()[-1])
     back.print(failures)
+    return back
 
 
 def compared_modules(folder, torch, failures):
@@ -101,6 +103,30 @@ def compared_modules(folder, torch, failures):
                 written(count, make, k, case, ours)
         count.print(failures)
         loaded_there(f"{verb} here, loaded by PyTorch", torch, ours, ours, failures)
+
+
+def compared_programs(folder, torch, failures):
+    """The small programs of `scripts`: what PyTorch refuses, and the three Counts."""
+    theirs, ours = folder / "programs", folder / "programs_here"
+    for path in (theirs, ours):
+        path.mkdir(exist_ok=True)
+    answer = subprocess.run([torch, WORKER, "programs", theirs], check=True, capture_output=True, text=True).stdout
+    refused = json.loads(answer.splitlines()[-1])
+    loaded, again = Count("programs scripted by PyTorch, loaded here"), Count("programs scripted here, loaded here")
+    for name, (what, inputs) in registry.PROGRAMS.items():
+        kept = flambeau.load(theirs / f"{name}.ref")
+        loaded.add(name, lambda n=name, k=kept: result(flambeau.jit.load(theirs / f"{n}.pt"), k["inputs"]),
+                   kept["results"])
+
+        def found(name=name, what=what, inputs=inputs):
+            registry.write(name, flambeau.jit.script(registry.made(what)), inputs, ours)
+            return result(flambeau.jit.load(ours / f"{name}.pt"), registry.inputs_of(inputs))
+
+        again.add(name, found, kept["results"])
+    for count in (loaded, again):
+        count.print(failures)
+    back = loaded_there("programs scripted here, loaded by PyTorch", torch, theirs, ours, failures)
+    return refused, loaded, again, back
 
 
 def traced(module, args, kwargs):
@@ -145,6 +171,7 @@ def main():
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         folder = options.folder or Path(folder)
+        compared_programs(folder, options.torch, options.failures)
         compared(folder, options.torch, options.failures)
         compared_modules(folder, options.torch, options.failures)
 

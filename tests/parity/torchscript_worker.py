@@ -1,11 +1,13 @@
 """Writes and reads programs of TorchScript with PyTorch: `write FOLDER` traces samples of its operators, `modules
-FOLDER` scripts its modules, `read FOLDER OTHER` runs the programs of OTHER on the inputs of FOLDER.
+FOLDER` scripts its modules, `programs FOLDER` scripts the small programs of `scripts`, `read FOLDER OTHER` runs the
+programs of OTHER on the inputs of FOLDER.
 
 Needs PyTorch, and nothing of Flambeau.
 """
 
 import collections
 import json
+import os
 import random
 import sys
 import warnings
@@ -131,6 +133,19 @@ def script(info, case, training, path):
         path.unlink(missing_ok=True)
 
 
+def programs(folder):
+    """NAME.pt is a small program, NAME.ref its inputs and results; prints JSON: what PyTorch refuses, {name: why}."""
+    os.environ["SCRIPTED_LIBRARY"] = "torch"
+    from scripts import registry
+    refused = {}
+    for name, (what, inputs) in {**registry.PROGRAMS, **registry.REFUSED}.items():
+        try:
+            registry.write(name, torch.jit.script(registry.made(what)), inputs, folder)
+        except Exception as error:
+            refused[name] = f"{type(error).__name__}: {error}"
+    print(json.dumps(refused))
+
+
 def read(folder, other):
     """Prints JSON: how many programs there are, how many are right, and {reason: names} of the rest."""
     right, wrong = 0, collections.defaultdict(list)
@@ -150,4 +165,4 @@ def read(folder, other):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    {"write": write, "modules": modules, "read": read}[sys.argv[1]](*map(Path, sys.argv[2:]))
+    {"write": write, "modules": modules, "programs": programs, "read": read}[sys.argv[1]](*map(Path, sys.argv[2:]))

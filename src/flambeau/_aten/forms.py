@@ -8,6 +8,7 @@ from ..ops import OPS
 from ..ops.dims import wrap_dim
 from ..ops.namespaces import READINGS
 from .numbers import FORMATS, NUMBERS, dtype_of, meant
+from .transformers import attention, encoder_layer
 
 
 def _to(x, *args, **kwargs):
@@ -363,6 +364,7 @@ TENSORS = {
     "__interpolate": _interpolate, "log_sigmoid": F.logsigmoid, "_pack_padded_sequence": _pack_padded,
     "_pad_enum": _pad_enum, "_pad_packed_sequence": _pad_packed, "rrelu_with_noise": _rrelu,
     "_scaled_dot_product_attention_math": _attention, "_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "_native_multi_head_attention": attention, "_transformer_encoder_layer_fwd": encoder_layer,
     "_safe_softmax": _softmax_of_masked, "thnn_conv2d": _thnn_conv2d, "_weight_norm": _weight_norm,
     **{f"{space}{name}": _softmax(getattr(flambeau, name)) for space in ("", "special_")
        for name in ("softmax", "log_softmax")},

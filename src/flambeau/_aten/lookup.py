@@ -10,13 +10,14 @@ from .forms import TENSORS
 from .overloads import value_of
 
 #: functions of the package that are no records of operators
-_FUNCTIONS = frozenset("""
-    _shape_as_tensor as_tensor broadcast_shapes can_cast ccol_indices_copy col_indices_copy crow_indices_copy dequantize
-    fake_quantize_per_channel_affine fake_quantize_per_tensor_affine hspmm indices_copy initial_seed int_repr is_complex
-    is_conj is_floating_point is_grad_enabled is_inference is_nonzero is_signed is_autocast_enabled numel
-    q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme quantize_per_channel
-    quantize_per_tensor quantize_per_tensor_dynamic row_indices_copy seed smm sparse_bsc_tensor sparse_bsr_tensor
-    sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor sspaddmm tensor values_copy
+FUNCTIONS = frozenset("""
+    _shape_as_tensor as_tensor broadcast_shapes can_cast ccol_indices_copy col_indices_copy crow_indices_copy
+    dequantize fake_quantize_per_channel_affine fake_quantize_per_tensor_affine get_autocast_dtype hspmm indices_copy
+    initial_seed int_repr is_autocast_enabled is_complex is_conj is_floating_point is_grad_enabled is_inference
+    is_nonzero is_signed manual_seed numel q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
+    q_zero_point qscheme quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic row_indices_copy seed
+    smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor
+    sparse_csr_tensor sspaddmm tensor values_copy
 """.split())
 #: methods of tensors that are no records of operators
 _METHODS = frozenset("""
@@ -37,7 +38,7 @@ def of_tensors(name):
     if name in TENSORS:
         return TENSORS[name]
     found = getattr(flambeau, name, None)
-    if isinstance(found, _C.Op) or (callable(found) and (name in _FUNCTIONS or name.startswith("_foreach_"))):
+    if isinstance(found, _C.Op) or (callable(found) and (name in FUNCTIONS or name.startswith("_foreach_"))):
         return found
     found = operator_of("aten", name)
     if found is not None:

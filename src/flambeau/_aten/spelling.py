@@ -21,6 +21,13 @@ class Raw:
         self.text = text
 
 
+class Size:
+    """An argument that is a size of another."""
+
+    def __init__(self, of, dim):
+        self.of, self.dim = of, dim
+
+
 def named(op, args, kwargs):
     """{parameter: argument}, defaults filled in."""
     bound = inspect.signature(op).bind(*args, **kwargs)
@@ -79,12 +86,15 @@ def _max_pool(name):
     return spelled
 
 
-def _adaptive_max_pool(name):
-    """There the places of the largest come, too."""
+def _adaptive_pool(name):
+    """A size that is None is the input's; with maxima come their places."""
+    dims = int(name[-2])
+
     def spelled(a):
         size = a["output_size"]
-        size = [size] * int(name[-2]) if isinstance(size, (int, Raw)) else size
-        return name, [a["input"], size], {}, "" if a["return_indices"] else "[0]"
+        size = [size] * dims if isinstance(size, (int, Raw)) or size is None else [
+            Size(a["input"], k - dims) if n is None else n for k, n in enumerate(size)]
+        return name, [a["input"], size], {}, "" if a.get("return_indices", True) else "[0]"
 
     return spelled
 
@@ -154,9 +164,11 @@ def _softmax(name):
 _SPELLED = {"dropout": _dropout, "cross_entropy": _cross_entropy, "interpolate": _interpolate, "cdist": _cdist,
             "dropout_forward": _dropout_forward, "softmax": _softmax("softmax"), "view": _view, "pad": _pad,
             "_vector_norm": _vector_norm, "log_softmax": _softmax("log_softmax"),
+            **{name: lambda a, name=name: (name, list(a.values()), {}) for name in ("im2col", "col2im")},
             **{name: _spread(name) for name in ("var", "std", "var_mean", "std_mean")},
             **{f"max_pool{n}d": _max_pool(f"max_pool{n}d") for n in (1, 2, 3)},
-            **{f"adaptive_max_pool{n}d": _adaptive_max_pool(f"adaptive_max_pool{n}d") for n in (1, 2, 3)}}
+            **{f"adaptive_{kind}_pool{n}d": _adaptive_pool(f"adaptive_{kind}_pool{n}d")
+               for kind in ("max", "avg") for n in (1, 2, 3)}}
 #: names that differ
 _NAMES = {"fill_scalar_": "fill_", "fill_scalar": "fill", "logsigmoid": "log_sigmoid", "scatter_src": "scatter",
           "scatter_value": "scatter", "index_fill_number": "index_fill", "index_fill_tensor": "index_fill",
@@ -165,7 +177,7 @@ _NAMES = {"fill_scalar_": "fill_", "fill_scalar": "fill", "logsigmoid": "log_sig
 #: composites of nn.functional that TorchScript has under the same name, with the same arguments
 _OF_NETWORKS = {"glu", "scaled_dot_product_attention", "pad", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
                 "dropout", "alpha_dropout", "feature_alpha_dropout", "cross_entropy",
-                *(f"max_pool{n}d_with_indices" for n in (1, 2, 3))}
+                *(f"max_pool{n}d_with_indices" for n in (1, 2, 3)), *(f"adaptive_max_pool{n}d" for n in (1, 2, 3))}
 #: composites that have other arguments there
 OTHERWISE = frozenset("""
     lu unique unravel_index svd_lowrank pca_lowrank lobpcg meshgrid cartesian_prod block_diag broadcast_tensors
@@ -239,10 +251,12 @@ def _as_one_list(target, args, kwargs):
     first = _OF_LISTS.get(target.name) if isinstance(target, _C.Op) else None
     if first is not None and len(args) > first + 1:  # tensors one by one
         return (*args[:first], list(args[first:])), kwargs
-    if isinstance(target, _C.Op) and len(args) > 2 and all(map(_whole, args[1:])):
-        kinds = {p.kind for p in inspect.signature(target).parameters.values()}
-        if inspect.Parameter.VAR_POSITIONAL in kinds:
-            return (args[0], list(args[1:])), kwargs
+    if isinstance(target, _C.Op) and len(args) > 1 and _whole(args[-1]):
+        parameters = list(inspect.signature(target).parameters.values())
+        place = next((k for k, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL), 0) - 1
+        if 0 <= place < len(args) - 1 and parameters[place].default is inspect.Parameter.empty and all(
+                map(_whole, args[place:])):
+            return (*args[:place], list(args[place:])), kwargs
     return args, kwargs
 
 

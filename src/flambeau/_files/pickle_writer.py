@@ -256,8 +256,9 @@ class Writer:
         self.write(obj.args)
         self.parts.append(b"\x81" if obj.new else b"R")
         if original is not None:
-            self.remember(original)
             self.keep.append(obj)
+            if not obj.new:
+                self.remember(original)
         if obj.extend is not None:
             self.extend(list(obj.extend))
         if obj.items is not None:
@@ -265,6 +266,8 @@ class Writer:
         if obj.state is not None:
             self.attributes(obj.state)
             self.parts.append(b"b")
+        if original is not None and obj.new:  # readers of TorchScript make such an object here, with its state
+            self.remember(original)
 
     def attributes(self, state):
         if type(state) is not dict:

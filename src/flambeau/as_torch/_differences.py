@@ -12,13 +12,13 @@ TABLE = {
          "Runs as the Python that it is; its program is written from the source by save and code, which then say what "
          "has no form in TorchScript."),
         ("torch.jit.trace torch.jit.trace_module",
-         "The program is flat: of a traced module only the outermost can be called. A size of 1 in the example stays 1 "
-         "unless it is a tensor's first."),
+         "Sizes stay open; a size of 1 in the example stays 1 unless it is a tensor's first. Modules inside can be "
+         "called; calls that do the same are one method."),
         ("torch.jit.load",
          "Programs may call operators and their own functions alone; classes of PyTorch's C++ (packed layers of "
          "quantized and mobile models) are not available."),
-        ("torch.jit.freeze torch.jit.optimize_for_inference",
-         "The module itself comes back; `compile` makes it faster."),
+        ("torch.jit.optimize_for_inference",
+         "Freezes, and leaves operators as they are; `compile` plans them."),
         ("torch._dynamo.config.* torch._dynamo.mark_dynamic torch._dynamo.mark_static",
          "Settings of PyTorch's compiler: they can be made and change nothing, apart from config.disable, which lets "
          "compiled functions run as they are."),

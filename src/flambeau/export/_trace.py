@@ -44,7 +44,7 @@ def _label(key):
     return "".join(c if c.isalnum() or c == "_" else "_" for c in str(inner))
 
 
-def _names(mod, args, kwargs):
+def call_names(mod, args, kwargs):
     """(names of the arguments of the call, names of their leaves)."""
     parameters = list(inspect.signature(mod.forward).parameters.values())
     names = []
@@ -165,7 +165,7 @@ class Export:
     def __init__(self, mod, args, kwargs, said, env):
         self.mod, self.args, self.kwargs, self.env = mod, args, kwargs, env
         self.leaves, self.in_spec = tree_flatten((args, kwargs))
-        self.names, self.leaf_names = _names(mod, args, kwargs)
+        self.names, self.leaf_names = call_names(mod, args, kwargs)
         self.said, self.symbols = said, Symbols(env)
         self.fake = FakeTensorMode(shape_env=env)
         self.tracer, self.user = Tracer(mod), []

@@ -20,6 +20,7 @@ from .. import _C
 from .._absent import refusal, say_once
 from .._shown import shown
 from ..futures import Future as Future
+from ._modules import Attribute as Attribute
 from ._modules import Error as Error
 from ._modules import RecursiveScriptModule as RecursiveScriptModule
 from ._modules import Scripted
@@ -29,11 +30,14 @@ from ._modules import TopLevelTracedModule as TopLevelTracedModule
 from ._state import TracerWarning as TracerWarning
 from ._state import TracingCheckError as TracingCheckError
 from ._state import is_tracing as is_tracing
+from ._state import optimized_execution as optimized_execution
+from ._state import set_fusion_strategy as set_fusion_strategy
 
 #: names that are made of graphs and files, and the modules that they come from when they are first asked for
 _LATER = {"load": "_archive.load", "save": "_archive.save", "trace": "_tracing.trace",
           "trace_module": "_tracing.trace_module", "CompilationUnit": "_program.CompilationUnit",
-          "_scripted_module": "_scripting.scripted_module", "_scripted_function": "_scripting.scripted_function"}
+          "_scripted_module": "_scripting.scripted_module", "_scripted_function": "_scripting.scripted_function",
+          "freeze": "_freezing.freeze"}
 Final = typing.Final
 
 
@@ -67,6 +71,9 @@ def _scripted(module):
         _CLASSES[kind] = type(kind.__name__, (kind, Scripted), {"__module__": kind.__module__, "_scripted_class": kind})
     found = copy.copy(module)
     found.__class__ = _CLASSES[kind]
+    for name, value in vars(module).items():
+        if _isinstance(value, Attribute):
+            setattr(found, name, value)
     return found
 
 
@@ -112,8 +119,15 @@ script_if_tracing = _script_if_tracing = _overload = _overload_method = _unchang
 
 
 def interface(obj):
-    """Marks a class as an interface of modules, and returns it."""
-    return obj
+    """Marks a class as an interface: of modules where it is a Module. Scripts may name it as a type.
+
+    >>> import flambeau
+    >>> @flambeau.jit.interface
+    ... class Step(flambeau.nn.Module):
+    ...     def forward(self, input: flambeau.Tensor) -> flambeau.Tensor:
+    ...         pass
+    """
+    return _marked("_jit_interface")(obj)
 
 
 def is_scripting():
@@ -167,21 +181,17 @@ def wait(future):
     return future.wait()
 
 
-def freeze(mod, preserved_attrs=None, optimize_numerics=True):
-    """`mod` itself, which must be in eval mode: its attributes stay attributes."""
-    if mod.training:
-        raise RuntimeError("jit.freeze: expected a module in eval mode, got one in training mode; call eval() first")
-    return mod
-
-
 def optimize_for_inference(mod, other_methods=None):
-    """`mod` itself: `compile` is what makes modules faster here."""
-    return mod
+    """`mod` in eval mode and frozen; `other_methods` are those that the result keeps besides `forward`.
 
-
-def set_fusion_strategy(strategy):
-    """How programs are fused: they are not, so there was no strategy before, which is returned."""
-    return []
+    A module that is frozen already is returned as it is. `flambeau.compile` plans its operators.
+    """
+    if not _isinstance(mod, ScriptModule):
+        raise RuntimeError("jit.optimize_for_inference: expected a ScriptModule, got "
+                           f"{shown(type(mod).__name__)}; make one of it by jit.script or jit.trace")
+    if _isinstance(mod, RecursiveScriptModule) and mod._program.is_frozen:
+        return mod
+    return importlib.import_module(f"{__name__}._freezing").freeze(mod.eval(), other_methods)
 
 
 def enable_onednn_fusion(enabled):
@@ -197,13 +207,6 @@ def onednn_fusion_enabled():
 
 class strict_fusion(contextlib.nullcontext):
     """Context in which programs would have to be fused: nothing changes."""
-
-
-class Attribute(typing.NamedTuple):
-    """A value of a module and the type it has in scripts."""
-
-    value: typing.Any
-    type: typing.Any
 
 
 export_opnames = refusal("jit.export_opnames(m)", "programs for small devices are not written; jit.save writes others")

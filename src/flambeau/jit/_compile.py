@@ -15,9 +15,11 @@ import types
 import flambeau
 
 from .. import _C
+from .._aten.numbers import NUMBERS
 from .._shown import shown
 from ..nn import functional as F
-from ._operators import attribute, library, method
+from ._locals import given_once, without_leftovers
+from ._operators import attribute, library, method, store
 
 BUILTINS = {name: getattr(builtins, name) for name in (
     "abs", "all", "any", "bool", "complex", "dict", "divmod", "enumerate", "float", "int", "len", "list", "max", "min",
@@ -25,8 +27,8 @@ BUILTINS = {name: getattr(builtins, name) for name in (
 _CONSTANTS = {"inf": math.inf, "nan": math.nan}
 #: dunder methods that a class of a program may have
 SPECIAL = frozenset(f"__{name}__" for name in (
-    "init enter exit len contains getitem setitem delitem eq ne lt le gt ge add sub mul truediv floordiv mod pow neg "
-    "and or xor call iter bool hash str int float").split())
+    "init repr enter exit len contains getitem setitem delitem eq ne lt le gt ge add sub mul truediv floordiv mod pow "
+    "neg and or xor call iter bool hash str int float").split())
 _STATEMENTS = (ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.If, ast.While, ast.For, ast.Pass,
                ast.Break, ast.Continue, ast.Assert, ast.Raise, ast.With, ast.Delete, ast.FunctionDef)
 _PLAIN_NODES = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Subscript, ast.Slice, ast.BinOp, ast.UnaryOp,
@@ -69,6 +71,7 @@ class Function:
         self.program, self.filename, self.owner = program, filename, owner
         self.first = node.args.args[0].arg if owner and node.args.args else None
         self.locals = set(outer) | {a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+        self.once = given_once(node, self.locals)
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
                 self.locals.add(child.id)
@@ -126,6 +129,13 @@ class Function:
             return [ast.copy_location(first, node), then, *self.store(node.target, ast.Name("$held", ast.Load()))]
         return ast.AugAssign(self.target(node.target), node.op, value)
 
+    def _assert(self, node):
+        text = ast.Constant("") if node.msg is None else self.expression(node.msg)
+        raised = _call(self.outside("ops.prim.RaiseException", library("prim", "RaiseException")),
+                       [_call(self.outside("str", str), [text]), ast.Constant("builtins.AssertionError")])
+        raised = ast.copy_location(ast.Expr(raised), node)
+        return ast.If(ast.UnaryOp(ast.Not(), self.expression(node.test)), [raised], [])
+
     def _raise(self, node):
         if node.exc is None:
             self.refuse(node, "raise needs an exception")
@@ -152,9 +162,14 @@ class Function:
 
     def store(self, target, value):
         """`object.name = value` for a declared attribute."""
-        if not self.own(target) or self.program.kind_of(self.owner.types.get(target.attr)) is not None:
+        is_own = self.own(target)
+        if (not is_own and not self.program.declares(target.attr)) or (is_own and self.program.kind_of(
+                self.owner.types.get(target.attr)) is not None):
             self.refuse(target, f"an attribute {shown(target.attr)} is set that its class does not declare, or a "
                                 "module")
+        if not is_own:
+            put = [self.expression(target.value), ast.Constant(target.attr), value]
+            return [ast.copy_location(ast.Expr(_call(self.outside("$store", store), put)), target)]
         place = ast.Attribute(self.expression(target.value), target.attr, ast.Store())
         return [ast.copy_location(ast.Assign([ast.copy_location(place, target)], value), target)]
 
@@ -163,18 +178,20 @@ class Function:
         return (isinstance(node.value, ast.Name) and node.value.id == self.first and self.owner is not None
                 and node.attr in self.owner.open_names)
 
-    def kind_of(self, node):
+    def kind_of(self, node, seen=()):
         """The Kind of the module that an expression certainly is: the method's own, and those inside; else None."""
+        if isinstance(node, ast.Name) and node.id == self.first:
+            return self.owner if self.owner is not None and self.owner.base == "Module" else None
         if isinstance(node, ast.Name):
-            return self.owner if node.id == self.first and self.owner is not None and self.owner.base == "Module" \
-                else None
+            is_known = node.id in self.once and node.id not in seen
+            return self.kind_of(self.once[node.id], (*seen, node.id)) if is_known else None
         name = None
         if isinstance(node, ast.Attribute):
             node, name = node.value, node.attr
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(
                 node.args) == 2 and isinstance(node.args[1], ast.Constant) and "getattr" not in self.locals:
             node, name = node.args[0], node.args[1].value
-        outer = self.kind_of(node) if name is not None else None
+        outer = self.kind_of(node, seen) if name is not None else None
         return self.program.kind_of(outer.types[name]) if outer is not None and name in outer.types else None
 
     def target(self, node, ctx=None):
@@ -242,19 +259,26 @@ class Function:
 
     def attribute(self, node):
         names = dotted(node)
-        if names is not None and names[0] not in self.locals:
+        if names is not None and names[0] not in self.locals and not self.of_constant(names):
             found = self.path(names)
             if found is None:
                 self.refuse(node, f"{shown('.'.join(names))} is not there")
             return ast.copy_location(found, node)
+        kind = self.kind_of(node.value)
+        if kind is not None and self.program.kind_of(kind.types.get(node.attr)) is not None:  # a module inside
+            held = ast.Attribute(self.expression(node.value), "_modules", ast.Load())
+            return ast.copy_location(ast.Subscript(held, ast.Constant(node.attr), ast.Load()), node)
         if self.own(node):
             node.value = self.expression(node.value)
             return node
-        kind = self.kind_of(node.value)
         if kind is not None and node.attr in kind.open_names:  # a module that stays: what it holds is read at once
             return ast.copy_location(ast.Attribute(self.expression(node.value), node.attr, ast.Load()), node)
         read = _call(self.outside("$attribute", attribute), [self.expression(node.value), ast.Constant(node.attr)])
         return ast.copy_location(read, node)
+
+    def of_constant(self, names):
+        """Whether names are an attribute or method of a constant."""
+        return names[0] == "CONSTANTS" and len(names) > 2
 
     def path(self, names, called=False, keywords=None):
         """A name from outside: an operator that is called, a constant, a definition of the program."""
@@ -277,7 +301,7 @@ class Function:
         if not called:
             value = getattr(flambeau, name, None) if len(rest) == 1 else None
             is_known = isinstance(value, (flambeau.dtype, flambeau.layout, flambeau.memory_format))
-            return self.outside(f"torch.{name}", value) if is_known else None
+            return ast.Constant(NUMBERS[value]) if is_known else None
         if rest[:2] == ["nn", "functional"] and len(rest) == 3:
             found = getattr(F, name, None)
             is_function = isinstance(found, _C.Op) or (isinstance(found, types.FunctionType) and not name.startswith(
@@ -309,7 +333,8 @@ class Function:
                 node.func = ast.copy_location(found, node.func)
         args = [self.expression(a) for a in node.args]
         keywords = [ast.keyword(k.arg, self.expression(k.value)) for k in node.keywords]
-        if isinstance(node.func, ast.Attribute) and (names is None or names[0] in self.locals):
+        if isinstance(node.func, ast.Attribute) and (names is None or names[0] in self.locals
+                                                     or self.of_constant(names)):
             kind = self.owner if self.own(node.func) else self.kind_of(node.func.value)
             if kind is not None and node.func.attr in kind.methods:
                 return ast.Call(ast.copy_location(ast.Attribute(self.expression(node.func.value), node.func.attr,
@@ -370,29 +395,8 @@ def function_def(program, filename, node, owner=None, name=None, outer=()):
         arg.annotation = None
     args.defaults = [function.expression(d) for d in args.defaults]
     args.kw_defaults = [d and function.expression(d) for d in args.kw_defaults]
-    body = _without_leftovers(function.body(node.body)) or [ast.Pass()]
+    body = without_leftovers(function.body(node.body)) or [ast.Pass()]
     return ast.copy_location(ast.FunctionDef(name or node.name, args, body, [], type_params=[]), node)
-
-
-def _without_leftovers(body):
-    """A function without branches lets go of each value after its last use: a trace of many layers needs no more memory
-    than its module."""
-    if not all(isinstance(s, (ast.Assign, ast.Expr, ast.Return, ast.Pass)) for s in body):
-        return body
-    last, stored = {}, set()
-    for k, statement in enumerate(body):
-        for n in ast.walk(statement):
-            if isinstance(n, ast.Name):
-                last[n.id] = k
-        stored |= {n.id for target in getattr(statement, "targets", ()) for n in ast.walk(target)
-                   if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    made = []
-    for k, statement in enumerate(body):
-        made.append(statement)
-        gone = [ast.Name(name, ast.Del()) for name in sorted(stored) if last[name] == k]
-        if gone and not isinstance(statement, ast.Return):
-            made.append(ast.copy_location(ast.Delete(gone), statement))
-    return made
 
 
 def executed(program, filename, definitions):

@@ -13,8 +13,9 @@ import flambeau
 from .._aten.spelling import is_made_of_others
 from .._shown import shown
 from ..fx import symbolic_trace
+from ._classes import attribute_path
 from ._types import NotScriptable
-from ._writing import Writer, attribute_path, number
+from ._writing import Writer, number
 
 _RECURRENT = Template("""
 def forward(self: SELF, input: Tensor, hx: Optional[$state]=None) -> $results:
@@ -260,7 +261,7 @@ def _captured(script, module):
         if any(is_made_of_others(node.target) for node in gm.graph.nodes):
             return None
         writer = Writer(gm.graph, {}, script.constants)
-        heads = [f"{writer.local(node)}: Tensor" for node in gm.graph.nodes if node.op == "placeholder"]
+        heads = [f"{writer.local(node, node.target)}: Tensor" for node in gm.graph.nodes if node.op == "placeholder"]
         writer.write()
         result = writer.value(next(node for node in gm.graph.nodes if node.op == "output").args[0])
     except Exception:  # it decides by its arguments: its source says how

@@ -4,14 +4,23 @@ import copy
 import functools
 import io
 import types
+import typing
 
 import flambeau
 
+from .._aten.numbers import dtype_of
 from .._shown import shown
 
 
 class Error(RuntimeError):
     """What a program raises; it is an error of the class that the program names, too."""
+
+
+class Attribute(typing.NamedTuple):
+    """A value of a module and the type it has in scripts."""
+
+    value: typing.Any
+    type: typing.Any
 
 
 class computed:
@@ -38,8 +47,10 @@ class Stored:
         return file.getvalue()
 
 
-def graph_of(program):
-    """The fx Graph of a trace."""
+def graph_of(program, qualified=None):
+    """The fx Graph of a trace, or of a call of one of its modules, whose class is given."""
+    if qualified in program.calls:
+        return program.calls[qualified].graph
     if program.graph is None:
         raise NotImplementedError("jit: graphs are kept of traces alone; read the program's text in .code, or trace "
                                   "the module: jit.trace(module, example_inputs).graph")
@@ -50,6 +61,12 @@ class ScriptModule(Stored, flambeau.nn.Module):
     """A module with a program. A class of one's own may derive from it: its methods run as they are, and the program is
     written from their source when it is asked for.
     """
+
+    def __setattr__(self, name, value):
+        if isinstance(value, Attribute):
+            self.__dict__["_jit_types"] = {**vars(self).get("_jit_types", {}), name: value.type}
+            value = value.value
+        super().__setattr__(name, value)
 
     def _compiled(self):
         """The RecursiveScriptModule of the program, written from the source of its methods."""
@@ -76,7 +93,8 @@ class ScriptModule(Stored, flambeau.nn.Module):
     @computed
     def graph(self):
         """The fx Graph of `forward`, where the program is one run of operators (that of a trace)."""
-        return graph_of(self._compiled()._program)
+        made = self._compiled()
+        return graph_of(made._program, made._kind.qualified)
 
     inlined_graph = graph
 
@@ -97,6 +115,19 @@ class ScriptObject:
 
     def __repr__(self):
         return f"<{type(self).__name__} of a TorchScript program>"
+
+
+class Autocast(ScriptObject):
+    """What a program calls autocast: its text has the attributes alone, and what is inside computes by them."""
+
+    def __enter__(self):
+        inner = flambeau.autocast(self.device, dtype_of(self.fast_dtype), self._enabled)
+        object.__setattr__(self, "_inner", inner)
+        inner.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._inner.__exit__(*error)
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -161,9 +192,9 @@ class RecursiveScriptModule(ScriptModule):
         return f"original_name={self.original_name}"
 
     def forward(self, *args, **kwargs):
-        """Refused where the program has none: of a trace only the outermost module can be called."""
-        raise NotImplementedError(f"forward: the program has no forward for the {self.original_name} inside; call the "
-                                  "whole module")
+        """Refused where the program has none: of a trace those modules can be called that the run called."""
+        raise NotImplementedError(f"forward: the program has no forward for the {self.original_name} inside, which was "
+                                  "not called when it was traced; call the whole module")
 
     def __len__(self):
         return len(self._modules)
@@ -211,6 +242,12 @@ class ScriptFunction(Stored):
     def __init__(self, function, program=None, qualified=None):
         functools.update_wrapper(self, function)
         self._function, self._made = function, None if program is None else (program, qualified)
+        self._finished = program is not None
+
+    @property
+    def is_finished(self):
+        """Whether it has a program that is not written from its source."""
+        return self._finished
 
     @property
     def _program(self):

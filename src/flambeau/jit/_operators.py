@@ -2,6 +2,9 @@
 attributes of values. These tables and those of `flambeau._aten` are all that a program can reach.
 """
 
+import enum
+import types
+
 import flambeau
 
 from .. import _C
@@ -11,7 +14,7 @@ from .._aten.numbers import DTYPES, FORMATS, LAYOUTS, NUMBERS, meant
 from .._shown import shown
 from ..futures import Future
 from ..ops.namespaces import operator_of
-from ._modules import Error
+from ._modules import Error, ScriptObject
 from ._plain import FUNCTIONS as PLAIN
 
 #: named arguments whose numbers mean one of these
@@ -71,9 +74,10 @@ class _Both:
 
 
 #: what a list of tensors is given to as a list
-_OF_LISTS = {PLAIN[name] for name in ("len", "append", "__getitem__", "_set_item", "slice", "select", "extend",
-                                      "insert", "pop", "clear", "reverse", "copy", "list", "Delete", "__contains__",
-                                      "index", "__is__", "__isnot__", "remove", "count", "eq", "ne", "add", "mul")}
+_OF_LISTS = {PLAIN[name] for name in """
+    len append __getitem__ _set_item slice select extend insert pop clear reverse copy list Delete __contains__ index
+    __is__ __isnot__ remove count eq ne add add_ mul
+""".split()}
 _FOUND = {}
 
 
@@ -149,10 +153,21 @@ _PRIM = {
 }
 
 
+def _begin(name, args=None):
+    part = flambeau.autograd.profiler.record_function(name, args)
+    part.__enter__()
+    return part
+
+
+_PROFILER = {"_record_function_enter_new": _begin, "_record_function_exit": lambda part: part.__exit__(),
+             "_call_end_callbacks_on_jit_fut": lambda part, future: future}
+_SPACES = {"prim": _PRIM, "profiler": _PROFILER}
+
+
 def library(space, name):
     """The function behind `ops.space.name` in a program."""
-    if space == "prim":
-        return _PRIM.get(name) or _absent(f"ops.prim.{name}")
+    if space in _SPACES:
+        return _SPACES[space].get(name) or _absent(f"ops.{space}.{name}")
     if space == "aten":
         return operator(name)
     return operator_of(space, name) or _later(space, name)
@@ -177,6 +192,12 @@ def attribute(value, name):
     open_names = getattr(type(value), "_open_names", None)
     if open_names is not None and name in open_names:
         return getattr(value, name)
+    if isinstance(vars(type(value)).get(name), types.MemberDescriptorType) and isinstance(value, tuple):
+        return getattr(value, name)  # one of several named results
+    if isinstance(value, enum.Enum) and name in ("name", "value"):
+        return getattr(value, name)
+    if name in ("dtype", "layout") and isinstance(value, _C.Tensor):
+        return NUMBERS[getattr(value, name)]
     if isinstance(value, flambeau.nn.Module):
         for table in (value._parameters, value._buffers, value._modules):
             if name in table:
@@ -187,6 +208,13 @@ def attribute(value, name):
         if isinstance(value, kind) and name in names:
             return getattr(value, name)
     raise AttributeError(f"jit: a program may not read the attribute {shown(name)} of a {type(value).__name__}")
+
+
+def store(value, name, new):
+    """`value.name = new`, of an object of the program whose class declares it."""
+    if not isinstance(value, ScriptObject) or name not in value._kind.types:
+        raise AttributeError(f"jit: a program may not set the attribute {shown(name)} of a {type(value).__name__}")
+    setattr(value, name, new)
 
 
 def method(value, name):

@@ -29,6 +29,11 @@ def _guarded(real, name):
     return call
 
 
+def _log(x, base=None):
+    """The natural logarithm, or that of a base."""
+    return _guarded(_math("log"), "log")(x) if base is None else _guarded(math.log, "log")(x, base)
+
+
 def _power(a, b):
     """Two whole numbers give a float, as TorchScript types it."""
     try:
@@ -64,11 +69,16 @@ def _format(text, *args):
 
 
 def _percent(text, *args):
-    return text % args
+    return text % (args[0] if len(args) == 1 and isinstance(args[0], tuple) else args)
 
 
 def _append(items, value):
     items.append(value)
+    return items
+
+
+def _extended(items, more):
+    items.extend(more)
     return items
 
 
@@ -140,7 +150,7 @@ FUNCTIONS = {
     **{name: _method(name) for name in (*_TEXT, *_CONTAINERS)},
     **_INFIX,
     **{name: _guarded(_math(name), name) for name in _MATH},
-    "__is__": operator.is_, "__isnot__": operator.is_not, "__not__": operator.not_,
+    "log": _log, "add_": _extended, "__is__": operator.is_, "__isnot__": operator.is_not, "__not__": operator.not_,
     "abs": abs, "all": all, "any": any, "append": _append, "atan2": math.atan2, "bin": bin, "ceil": math.ceil,
     "chr": chr, "copy": _copied, "copysign": math.copysign, "Delete": _remove_at, "dict": dict, "divmod": divmod,
     "factorial": math.factorial, "floor": math.floor, "fmod": _guarded(math.fmod, "fmod"), "format": _format,

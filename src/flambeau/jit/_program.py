@@ -6,6 +6,7 @@ import collections
 import enum
 import functools
 import operator as operator_of
+import re
 import textwrap
 import typing
 
@@ -13,18 +14,23 @@ import flambeau
 
 from .._shown import shown
 from ._compile import SPECIAL, NotScript, dotted, executed, function_def, parsed
-from ._modules import RecursiveScriptModule, ScriptFunction, ScriptObject
+from ._modules import Autocast, RecursiveScriptModule, ScriptFunction, ScriptObject
 from ._operators import operator
 
 _TYPES = {"Tensor": flambeau.Tensor, "int": int, "float": float, "bool": bool, "str": str, "complex": complex,
           "NoneType": type(None), "None": type(None), "number": int | float | complex, "Device": flambeau.device,
-          "device": flambeau.device, "Any": typing.Any, "AnyList": list, "AnyTuple": tuple}
+          "device": flambeau.device, "Any": typing.Any, "AnyList": list, "AnyTuple": tuple, "list": list,
+          "tuple": tuple}
 _GENERIC = {"List": list, "Dict": dict, "Tuple": tuple, "list": list, "dict": dict, "tuple": tuple}
 #: what native code that a program calls looks for in the frame of its caller; no text can name it
 _ONLY = {"__import__": builtins.__import__}
+#: classes that mean more than their texts say
+_BASES = {f"__torch__.torch.{home}.autocast_mode.autocast": Autocast for home in ("amp", "cuda.amp", "cpu.amp")}
 #: attributes of every Module that a class of a program may not have
 _TAKEN = frozenset(dir(RecursiveScriptModule)) - {"forward", "training", "extra_repr"} | frozenset(
     vars(flambeau.nn.Module())) - {"training"}
+#: the methods of a property
+_PROPERTY = re.compile(r"__([A-Za-z]\w*?)_(?:getter|setter)$")
 #: dunder methods that a module of a program may have
 _OF_MODULES = frozenset(("__len__", "__contains__", "__getitem__"))
 
@@ -42,8 +48,10 @@ class Kind:
         self.open_names = frozenset((*self.types, *self.methods, *self.constants)) - {"_is_full_backward_hook"}
         for name in self.open_names:
             special = _OF_MODULES if self.base == "Module" else SPECIAL
-            if (name.startswith("__") and not (name in self.methods and name in special)) or (
-                    self.base == "Module" and name in _TAKEN and name not in special):
+            is_method = name in self.methods and (name in special or _PROPERTY.match(name))
+            if (name.startswith("__") and not is_method) or (
+                    self.base == "Module" and name in _TAKEN and name not in special) or (
+                    name in ("_kind", "_program", "_open_names")):
                 raise NotScript(f"jit: {filename}: the class {shown(node.name)} may not have an attribute "
                                 f"{shown(name)}")
 
@@ -63,6 +71,8 @@ class Kind:
         tables = {"__parameters__": self.parameters, "__buffers__": self.buffers}
         if name in tables:
             tables[name] += ast.literal_eval(value)
+        elif name == "__annotations__" and isinstance(value, ast.List) and not value.elts:
+            pass  # entries follow
         elif name in ("__forward_hooks__", "__forward_pre_hooks__"):
             if ast.literal_eval(value):
                 raise NotImplementedError(f"jit: {self.filename}: the class {shown(self.node.name)} has hooks that are "
@@ -117,7 +127,9 @@ class Program:
 
     def __init__(self, texts, constants=(), name="<jit>", octal=False):
         self.texts, self.constants, self.file, self.octal = texts, tuple(constants), name, octal
-        self.operators, self.graph = {}, None  # what differs from the table; the fx Graph of a trace
+        self.operators = {}  # what differs from the table
+        self.is_frozen = False  # whether what does not change is constant
+        self.graph, self.calls = None, {}  # the fx Graph of a trace; {class of a module inside: its call}
         self.scope = {"__builtins__": _ONLY, "__name__": "__torch__"}
         self.kinds, self.functions, self._parsed, self._made = {}, {}, {}, {}
 
@@ -136,6 +148,11 @@ class Program:
     def names(self, module):
         """The names that one text defines."""
         return list(self._module(module)[0])
+
+    def declares(self, name):
+        """Whether a class of the program declares an attribute of this name."""
+        return any(name in found[0].types for module in self.texts for each in self.names(module)
+                   if isinstance((found := self.definition(f"{module}.{each}"))[0], Kind))
 
     def definition(self, qualified):
         """A Kind or FunctionDef, its file's name and text; None where there is none."""
@@ -177,7 +194,7 @@ class Program:
             made = collections.namedtuple(name, list(kind.types), defaults=list(kind.constants.values()) or None)
             made._open_names = frozenset(kind.types)
         else:
-            base = RecursiveScriptModule if kind.base == "Module" else ScriptObject
+            base = RecursiveScriptModule if kind.base == "Module" else _BASES.get(kind.qualified, ScriptObject)
             made = type(name, (base,), {**kind.constants, "__module__": module, "_open_names": kind.open_names,
                                         "_kind": kind, "_program": self})
         self._made[kind.qualified] = self.scope[kind.qualified] = made
@@ -191,7 +208,13 @@ class Program:
         for name, full in names.items():
             function = self.scope.pop(full)
             function.__name__, function.__qualname__ = name, f"{kind.node.name}.{name}"
-            setattr(made, name, function)
+            if name == "__init__" or name not in vars(_BASES.get(kind.qualified, ScriptObject)):
+                setattr(made, name, function)
+        for name in kind.methods:
+            found = _PROPERTY.match(name)
+            if found is not None and issubclass(made, ScriptObject):  # for Python: the program calls the methods
+                both = [getattr(made, f"__{found[1]}_{part}", None) for part in ("getter", "setter")]
+                setattr(made, found[1], property(*both))
 
     def source(self, qualified):
         """The text of a function."""
@@ -211,19 +234,42 @@ class Program:
         made = Program({**self.texts, module: text + self.texts[module]}, self.constants, self.file, self.octal)
         return made.find(f"{module}.PlaceholderModule")._of({"training": True})
 
-    def module(self, module, classes, base=RecursiveScriptModule, made=None):
-        """The module of the program that holds what `module` holds."""
+    def module(self, module, classes, base=RecursiveScriptModule, made=None, names=None):
+        """The module of the program that holds what `module` holds; `names`: {class of one's own: qualified name}."""
         made = {} if made is None else made
         if id(module) not in made:
             state = {"training": module.training, **module._parameters, **module._buffers,
-                     **{name: _plain(getattr(module, name)) for name in classes.attributes(module)}}
+                     **{name: self.held(getattr(module, name), names or {}) for name in classes.attributes(module)}}
             for name, child in module._modules.items():
                 if child is not None:
-                    state[name] = self.module(child, classes, made=made)
+                    state[name] = self.module(child, classes, made=made, names=names)
             kind = self.find(classes.of(module))
             kind = kind if base is RecursiveScriptModule else type(kind.__name__, (kind, base), {})
             made[id(module)] = kind._of(state)
         return made[id(module)]
+
+    def held(self, value, names):
+        """A value as the program has it: with objects of its own classes."""
+        if isinstance(value, enum.Enum) and isinstance(value, (int, str)):
+            return value.value  # which it is equal to
+        if isinstance(value, (list, dict)):
+            items = {k: self.held(v, names) for k, v in value.items()} if isinstance(value, dict) else [
+                self.held(item, names) for item in value]
+            both = [x.values() if isinstance(x, dict) else x for x in (items, value)]
+            changed = any(a is not b for a, b in zip(*both, strict=True))
+            return items if changed else value  # which the program shares
+        qualified = names.get(type(value))
+        if isinstance(value, tuple):
+            items = [self.held(item, names) for item in value]
+            return tuple(items) if qualified is None else self.find(qualified)(*items)
+        if qualified is None:
+            return value
+        found = self.find(qualified)
+        if isinstance(value, enum.Enum):
+            return found[value.name]
+        made = object.__new__(found)
+        vars(made).update((name, self.held(getattr(value, name), names)) for name in found._kind.types)
+        return made
 
     # ---- what functions ask for --------------------------------------------------------------------------------------
 
@@ -300,11 +346,6 @@ class Program:
     def isinstance(value, kind):
         """As `jit.isinstance`."""
         return flambeau.jit.isinstance(value, kind)
-
-
-def _plain(value):
-    """A member of an enumeration of texts or numbers as the one that it is equal to."""
-    return value.value if isinstance(value, enum.Enum) and isinstance(value, (int, str)) else value
 
 
 class CompilationUnit:

@@ -1,31 +1,18 @@
 """jit.script: a function or module as a program that is written from its source."""
 
+import contextlib
 import inspect
-
-import flambeau
 
 from .._places import is_ours
 from ..nn import Module
+from ._classes import Classes, Constants, home_of
 from ._layers import defines, forward_of
+from ._merging import Merged, attributes_of, finished
+from ._objects import Kinds
 from ._program import Program
 from ._source import Source
 from ._types import NotScriptable, type_of, type_text
-from ._writing import Classes, Constants, home_of, quoted
-
-_GRADIENTS = """
-class CONTEXT:
-  before : bool
-  def __init__(self: SELF) -> NoneType:
-    self.before = ENABLED
-    return None
-  def __enter__(self: SELF) -> NoneType:
-    self.before = torch.is_grad_enabled()
-    torch.set_grad_enabled(ENABLED)
-    return None
-  def __exit__(self: SELF, kind: Any, value: Any, trace: Any) -> NoneType:
-    torch.set_grad_enabled(self.before)
-    return None
-""".lstrip()
+from ._writing import quoted
 
 
 class Script:
@@ -33,6 +20,8 @@ class Script:
 
     def __init__(self):
         self.functions = {}   # function -> qualified name
+        self.unfinished = set()  # those that are being written
+        self.kinds, self.merged = Kinds(self), Merged(self)
         self.texts = {}       # name of a module -> [text]
         self.constants = Constants()
         self.methods = {}     # id of a module -> {name: text}
@@ -46,51 +35,58 @@ class Script:
     def function(self, function, kinds=()):
         """The qualified name of a function of the program; `kinds` are the types of its first call's constants."""
         function = inspect.unwrap(function)
+        if getattr(function, "_jit_unused", False) and function not in self.functions:
+            qualified = self.functions[function] = self.unused(home_of(function), function.__name__)
+            text = _raising(self, function, qualified.rpartition(".")[2])
+            self.texts.setdefault(home_of(function), []).append(text)
         if function not in self.functions:
             home = home_of(function)
-            taken, name = set(self.functions.values()), function.__name__
-            while f"{home}.{name}" in taken:
-                name += "_"
-            self.functions[function] = f"{home}.{name}"
-            try:
-                self.texts.setdefault(home, []).append(Source(self, function, kinds=kinds).text(name))
-            except NotScriptable:
-                del self.functions[function]
-                raise
+            qualified = self.functions[function] = self.unused(home, function.__name__)
+            with self._writing(function):
+                text = Source(self, function, kinds=kinds).text(qualified.rpartition(".")[2])
+            self.texts.setdefault(home, []).append(text)
+        if function in self.unfinished:
+            raise NotScriptable(f"jit.script: {function.__name__} calls itself, which a program cannot; write a loop")
         return self.functions[function]
 
-    def named_tuple(self, kind):
-        """The qualified name of a class of named tuples."""
-        if kind not in self.functions:
-            home = home_of(kind)
-            hints = getattr(kind, "__annotations__", {})
-            lines = [f"  {name} : {type_text(hints.get(name, flambeau.Tensor))}" for name in kind._fields]
-            self.functions[kind] = f"{home}.{kind.__name__}"
-            text = "\n".join([f"class {kind.__name__}(NamedTuple):", *lines, ""])
-            self.texts.setdefault(home, []).append(text)
-        return self.functions[kind]
+    @contextlib.contextmanager
+    def _writing(self, function):
+        """Inside, a function is not finished; it has no name where it cannot be."""
+        self.unfinished.add(function)
+        try:
+            yield
+        except NotScriptable:
+            del self.functions[function]
+            raise
+        finally:
+            self.unfinished.discard(function)
 
-    def gradients(self, enabled):
-        """The qualified name of the class whose contexts turn recording on or off."""
-        home, name = "__torch__.torch.autograd.grad_mode", "enable_grad" if enabled else "no_grad"
-        if name not in self.functions:
-            self.functions[name] = f"{home}.{name}"
-            text = _GRADIENTS.replace("CONTEXT", name).replace("SELF", f"{home}.{name}")
-            self.texts.setdefault(home, []).append(text.replace("ENABLED", str(enabled)))
-        return self.functions[name]
+    def unused(self, home, name):
+        """A qualified name that neither a function nor a class has."""
+        taken = {*self.functions.values(), *self.kinds.names.values()}
+        while f"{home}.{name}" in taken:
+            name += "_"
+        return f"{home}.{name}"
 
     def method(self, module, name, kinds=()):
         """Writes a method of a module, once; `kinds` are the types of its first call's constants."""
         found = self.methods.setdefault(id(module), {})
-        if name not in found:
+        if name not in found and not finished(module):
             self.modules.append(module)
-            found[name] = ""  # it may call itself
-            found[name] = self._method(module, name, kinds)
+            found[name] = None  # until it is written
+            try:
+                found[name] = self._method(module, name, kinds)
+            except NotScriptable:
+                del found[name]
+                raise
+        if name in found and found[name] is None:
+            raise NotScriptable(f"jit.script: {type(module).__name__}.{name} calls itself, which a program cannot; "
+                                "write a loop")
 
     def _method(self, module, name, kinds):
         function = inspect.unwrap(getattr(type(module), name))
         if getattr(function, "_jit_unused", False):
-            return _raising(function, name, f"{name} is left out of scripts (jit.ignore, jit.unused)")
+            return _raising(self, function, name, module)
         owner = defines(type(module), name)
         if name == "forward" and is_ours(owner.__module__):
             found = forward_of(self, module, owner)
@@ -101,28 +97,35 @@ class Script:
         return Source(self, function, module, kinds).text(name)
 
 
-def _raising(function, name, text):
-    parameters = list(inspect.signature(function).parameters)
-    head = ", ".join(["self: SELF", *parameters[1:]])
-    return f"def {name}({head}):\n  ops.prim.RaiseException({quoted(text)}, \"builtins.RuntimeError\")\n"
+def _raising(script, function, name, module=None):
+    """The text of a function that is left out: it has the arguments and the result, and raises."""
+    source = Source(script, function, module)
+    result = source.result if "return" in getattr(function, "__annotations__", {}) else "Tensor"
+    text = quoted(f"{name} is left out of scripts (jit.ignore, jit.unused)")
+    head = source.head(name).partition(" -> ")[0].rstrip(":")
+    value = "None" if result == "NoneType" else f"uninitialized({result})"
+    return f"{head} -> {result}:\n  ops.prim.RaiseException({text}, \"builtins.RuntimeError\")\n  return {value}\n"
 
 
 # ---- what script returns ---------------------------------------------------------------------------------------------
 
-def _attributes(module):
-    """{name: type} of the plain values that a module holds."""
+def _attributes(module, kinds):
+    """{name: type} of the plain values that a module holds; objects are those of classes that its methods name."""
+    if finished(module):
+        return attributes_of(module)
     hints = {}
     for kind in reversed(type(module).__mro__):
         hints.update(vars(kind).get("__annotations__", {}))
+    hints.update(vars(module).get("_jit_types", {}))
     found = {}
     plain = vars(Module())
     for name, value in vars(module).items():
         if name in plain or name.startswith("_") or not name.isidentifier():
             continue
         try:
-            kind = type_text(hints[name]) if name in hints else type_of(value)
+            kind = type_text(hints[name], kinds.name) if name in hints else type_of(value, kinds.names.get)
         except (NotScriptable, NameError, AttributeError, SyntaxError):
-            kind = type_of(value)
+            kind = type_of(value, kinds.names.get)
         if kind is not None:
             found[name] = kind
     return found
@@ -134,9 +137,11 @@ def scripted_module(module):
     exported = [name for name in dir(type(module)) if getattr(getattr(type(module), name), "_jit_export", False)]
     for name in ("forward", *exported):
         script.method(module, name)
-    classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()), _attributes, script.texts)
+    classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()),
+                      lambda m: _attributes(m, script.kinds), script.texts,
+                      lambda m: script.merged.names(m._program)[m._kind.qualified] if finished(m) else None)
     classes.of(module)
-    return script.program().module(module, classes)
+    return script.program().module(module, classes, names=script.kinds.names)
 
 
 def scripted_function(function):

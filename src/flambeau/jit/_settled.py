@@ -14,29 +14,40 @@ from .._shown import shown
 from ..nn import Module
 from ..ops import OPS
 from ._modules import ScriptFunction
-from ._types import NotScriptable
+from ._types import NotScriptable, type_text
 
+_CONTAINERS = (flambeau.nn.ModuleList, flambeau.nn.Sequential, flambeau.nn.ModuleDict, flambeau.nn.ParameterList,
+               flambeau.nn.ParameterDict)
 #: methods that give the modules of a container, with or without their names
 _WAYS = ("items", "values", "keys", "children", "named_children")
 
 
 class Settled:
-    """A function's source, its names, and what of its expressions is known before it runs."""
+    """A function's source, its names, and what of its expressions is known before it runs.
 
-    def __init__(self, script, function, module=None, kinds=()):
-        self.script, self.function, self.owner = script, function, module
+    The receiver of a method is a `module`, or an object of a class of one's own, `kind`.
+    """
+
+    def __init__(self, script, function, module=None, kinds=(), kind=None, text=None):
+        self.script, self.function, self.owner, self.kind = script, function, module, kind
         self.kinds, self.types = dict(kinds), {}  # {argument: type} of the first call, and as they are declared
+        self.found, self.declared = {}, set()  # {local name: type} as far as told; those that have an annotation
+        self.first = 1
         try:
-            lines, self.first = inspect.getsourcelines(function)
-            tree = ast.parse(textwrap.dedent("".join(lines)))
+            if text is None:
+                lines, self.first = inspect.getsourcelines(function)
+                text = textwrap.dedent("".join(lines))
+            tree = ast.parse(text)
         except (OSError, TypeError, SyntaxError):
             raise NotScriptable(f"jit.script: the source of {shown(function.__name__)} is not at hand") from None
         self.node = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)), None)
         if self.node is None:
             raise NotScriptable(f"jit.script: {shown(function.__name__)} is no function that is written by def")
         self.scope = {**function.__globals__, **_closure(function)}
+        if kind is not None:
+            self.scope.setdefault(kind.__name__, kind)  # its methods may name it
         args = self.node.args
-        self.receiver = args.args[0].arg if module is not None else None
+        self.receiver = args.args[0].arg if (module is not None or kind is not None) and args.args else None
         stored = [n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         self.locals = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)} | set(stored)
         self.once = {name for name in stored if stored.count(name) == 1} - {a.arg for a in args.args}
@@ -54,20 +65,15 @@ class Settled:
             if node.id in self.standing:
                 return True, self.standing[node.id]
             if node.id == self.receiver:
-                return True, self.owner
+                return self.owner is not None, self.owner
             if node.id in self.locals:
                 return False, None
             found = self.scope.get(node.id, getattr(builtins, node.id, None))
             return node.id in self.scope or hasattr(builtins, node.id), found
         if isinstance(node, ast.Attribute):
             return self._static_attribute(node)
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            known, owner = self.static(node.value)
-            if known and owner is OPS:
-                return True, OPS[node.slice.value]
-            is_container = known and isinstance(owner, (flambeau.nn.ModuleList, flambeau.nn.Sequential,
-                                                        flambeau.nn.ModuleDict))
-            return (True, owner[node.slice.value]) if is_container else (False, None)
+        if isinstance(node, ast.Subscript):
+            return self._static_item(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             known, value = self.static(node.operand)
             return (known and isinstance(value, (bool, Module)), not value)
@@ -76,6 +82,17 @@ class Settled:
         if isinstance(node, ast.BoolOp):
             return self._static_choice(node)
         return self._static_comparison(node)
+
+    def _static_item(self, node):
+        """An operator by its name, a module or several of a container."""
+        known, owner = self.static(node.value)
+        if not known or not (owner is OPS or isinstance(owner, _CONTAINERS)):
+            return False, None
+        try:
+            place = self._settled(node.slice)
+        except NameError:
+            return False, None
+        return True, owner[place]
 
     def _static_choice(self, node):
         """`and` with something that is settled as false, `or` with something true."""
@@ -89,6 +106,9 @@ class Settled:
     def _static_call(self, node):
         """is_scripting(), and what getattr and hasattr find in a module."""
         known, function = self.static(node.func)
+        if known and function is len:
+            known, owner = self.static(node.args[0])
+            return (True, len(owner)) if known and isinstance(owner, _CONTAINERS) else (False, None)
         if known and function in (flambeau.jit.is_scripting, flambeau.jit.is_tracing):
             return True, function is flambeau.jit.is_scripting
         if known and function in (getattr, hasattr):
@@ -106,16 +126,36 @@ class Settled:
 
     def _static_attribute(self, node):
         known, owner = self.static(node.value)
-        if not known or not isinstance(owner, (Module, types.ModuleType)) or not hasattr(owner, node.attr):
+        if isinstance(owner, enum.Enum) and node.attr in ("name", "value"):
+            return known, getattr(owner, node.attr)
+        if not known or not isinstance(owner, (Module, types.ModuleType, type)) or not hasattr(owner, node.attr):
             return False, None
         value = getattr(owner, node.attr)
+        if isinstance(owner, Module) and value is None and self._may_change(owner, node.attr):
+            return False, None
         if isinstance(owner, Module) and not (value is None or isinstance(
                 value, (Module, types.MethodType, types.FunctionType, _C.Op, ScriptFunction))):
             return False, None  # what an attribute is may change: the program reads it
         return True, value
 
+    @staticmethod
+    def _may_change(module, name):
+        """Whether an attribute is declared as an optional value."""
+        hints = [vars(kind)["__annotations__"][name] for kind in type(module).__mro__
+                 if name in vars(kind).get("__annotations__", {})]
+        hints += [kind for key, kind in vars(module).get("_jit_types", {}).items() if key == name]
+        try:
+            return bool(hints) and type_text(hints[-1]).startswith(("Optional", "Union"))
+        except (NotScriptable, NameError, AttributeError, SyntaxError):
+            return False  # an optional module
+
     def _static_comparison(self, node):
-        """Whether something is None, and comparisons with a member of an enumeration."""
+        """Whether something is None or among modules, and comparisons with a member of an enumeration."""
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)) and len(node.ops) == 1:
+            known, owner = self.static(node.comparators[0])
+            key_known, key = self.static(node.left)
+            is_settled = known and key_known and isinstance(owner, _CONTAINERS)
+            return is_settled, is_settled and (key in owner) == isinstance(node.ops[0], ast.In)
         if not (isinstance(node, ast.Compare) and len(node.ops) == 1
                 and isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot))):
             return False, None
@@ -132,12 +172,14 @@ class Settled:
         if not known and isinstance(node, ast.Attribute):
             owner_known, owner = self.static(node.value)
             if owner_known and isinstance(owner, (Module, type)) and hasattr(owner, node.attr):
-                return True, getattr(owner, node.attr)
+                may_change = isinstance(owner, Module) and self._may_change(owner, node.attr)
+                return not may_change, getattr(owner, node.attr)
         return known, value
 
     def _attribute_value(self, node):
         """(True, value) of an attribute of the method's own module."""
-        is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.receiver
+        is_own = self.owner is not None and isinstance(node, ast.Attribute) and isinstance(
+            node.value, ast.Name) and node.value.id == self.receiver
         return (True, getattr(self.owner, node.attr)) if is_own and hasattr(self.owner, node.attr) else (False, None)
 
     def _settled(self, node):
@@ -158,10 +200,10 @@ class Settled:
             return list({"enumerate": enumerate, "zip": zip, "reversed": reversed}[call.id](*inner))
         way = call.attr if isinstance(call, ast.Attribute) and call.attr in _WAYS and not node.args else None
         known, value = self.static(call.value if way else node)
-        nn = flambeau.nn
-        if not known or not isinstance(value, Module if way else (nn.ModuleList, nn.Sequential, nn.ModuleDict)):
+        if not known or not isinstance(value, Module if way else _CONTAINERS):
             return None
-        return list(getattr(value, way)() if way else value.keys() if isinstance(value, nn.ModuleDict) else value)
+        is_dict = isinstance(value, (flambeau.nn.ModuleDict, flambeau.nn.ParameterDict))
+        return list(getattr(value, way)() if way else value.keys() if is_dict else value)
 
     def _numbers_of(self, node):
         """The numbers of a loop over a range whose numbers name modules (`getattr(self, f"conv{k}")`), or None."""

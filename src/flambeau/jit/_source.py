@@ -7,38 +7,34 @@ annotations; an argument without one has that of the first call's constants, or 
 """
 
 import ast
-import builtins
-import enum
 import inspect
-import math
 import re
 import textwrap
-import types
 
 import flambeau
 
-from .. import _C
-from .._aten.numbers import NUMBERS
-from .._aten.spelling import Raw, is_made_of_others, spelled
-from .._shown import shown
 from ..nn import Module
-from ..nn import functional as F
-from ._compile import BUILTINS, dotted
-from ._modules import ScriptFunction
-from ._operators import SIZES
-from ._settled import Settled
+from ._compile import dotted
+from ._expressions import Expressions, node_of
 from ._types import NotScriptable, type_of, type_text
-from ._writing import Writer, attribute_path, number, quoted
 
 #: a text, or `not` before a name that begins with "in", which PyTorch's reader takes for `not in`
 _NOT_IN = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\bnot in(?=\w)""")
 
 
-class Source(Settled):
+class Source(Expressions):
     """The source of a function or method, on its way to TorchScript."""
 
     def text(self, name):
         """The definition, called `name`."""
+        head = self.head(name)
+        body = self.body(self._without_docstring(self.node.body)) or [ast.Pass()]
+        made = ast.fix_missing_locations(ast.Module(body, []))
+        text = _NOT_IN.sub(lambda found: found[1] or "not  in", ast.unparse(made))
+        return f"{head}\n" + textwrap.indent(text, "  ") + "\n"
+
+    def head(self, name):
+        """The first line of the definition."""
         args = self.node.args
         if args.vararg or args.kwarg:
             self.refuse(self.node, "functions of TorchScript have no * arguments")
@@ -52,29 +48,19 @@ class Source(Settled):
                 continue
             if k == len(args.args):
                 parts.append("*")
-            kind = hints.get(arg.arg) or ("Tensor" if default is None else self._default_type(default))
+            kind = hints.get(arg.arg) or (ast.unparse(arg.annotation) if self.first == 1 and arg.annotation else None)
+            kind = kind or ("Tensor" if default is None else self._default_type(default))
             if arg.arg not in hints and kind in ("Tensor", "Optional[Tensor]"):
                 kind = self.kinds.get(arg.arg, kind)
             self.types[arg.arg] = kind
             value = "" if default is None else f"={ast.unparse(self.expression(default))}"
             parts.append(f"{arg.arg}: {kind}{value}")
-        body = self.body(self._without_docstring(self.node.body)) or [ast.Pass()]
-        returns = f" -> {hints['return']}" if "return" in hints else ""
-        made = ast.fix_missing_locations(ast.Module(body, []))
-        text = _NOT_IN.sub(lambda found: found[1] or "not  in", ast.unparse(made))
-        return f"def {name}({', '.join(parts)}){returns}:\n" + textwrap.indent(text, "  ") + "\n"
+        returns = hints.get("return", "NoneType" if name == "__init__" else None)
+        return f"def {name}({', '.join(parts)}){f' -> {returns}' if returns else ''}:"
 
     def _hints(self):
         """{argument: its type} of annotations."""
-        found = {}
-        for name, kind in getattr(self.function, "__annotations__", {}).items():
-            if isinstance(kind, str):
-                try:
-                    kind = eval(kind, self.scope)
-                except Exception:  # what the module has not got is no type here
-                    kind = flambeau.Tensor
-            found[name] = type_text(type(None) if kind is None else kind)
-        return found
+        return {name: self.annotated(kind) for name, kind in getattr(self.function, "__annotations__", {}).items()}
 
     def _default_type(self, default):
         try:
@@ -105,8 +91,7 @@ class Source(Settled):
         handler = getattr(self, f"_{type(node).__name__.lower()}", None)
         if handler is None:
             self.refuse(node, f"TorchScript has no {type(node).__name__.lower()}")
-        made = handler(node)
-        return made if isinstance(made, list) else [made]
+        return _list(handler(node))
 
     def _pass(self, node):
         return node
@@ -130,6 +115,13 @@ class Source(Settled):
         if known and (settled is None or isinstance(settled, Module)):
             self.standing[name] = settled  # another name for a module, or for none
             return [] if settled is not None else ast.Assign(node.targets, ast.Constant(None), lineno=0)
+        if any(isinstance(t, ast.Tuple) and any(isinstance(e, ast.Attribute) for e in t.elts) for t in node.targets):
+            return self._apart(node)
+        kind = self.inferred(node.value)
+        for target in node.targets:
+            self._assigned(target, kind)
+        if len(node.targets) == 1 and (setter := self._setter(node.targets[0])) is not None:
+            return ast.Expr(ast.Call(setter, [self.expression(node.value)], []))
         value = self.expression(node.value)
         if len(node.targets) == 1:
             return ast.Assign([self.expression(node.targets[0])], value, lineno=0)
@@ -137,19 +129,60 @@ class Source(Settled):
         again = [ast.Assign([self.expression(t)], _loaded(first), lineno=0) for t in node.targets[1:]]
         return [ast.Assign([first], value, lineno=0), *again]
 
+    def _delete(self, node):
+        return ast.Delete([self.expression(target) for target in node.targets])
+
     def _augassign(self, node):
         return ast.AugAssign(self.expression(node.target), node.op, self.expression(node.value))
 
+    def _apart(self, node):
+        """Attributes in a tuple are assigned to one by one."""
+        parts = [ast.Name(f"part_{k}", ast.Store()) for k in range(len(node.targets[0].elts))]
+        self.locals |= {part.id for part in parts}
+        made = _list(self._assign(ast.Assign([ast.Tuple(parts, ast.Store())], node.value, lineno=0)))
+        for target in node.targets:
+            for part, each in zip(parts, target.elts, strict=True):
+                made += _list(self._assign(ast.Assign([each], ast.Name(part.id, ast.Load()), lineno=0)))
+        return made
+
+    def _assigned(self, target, kind):
+        """Notes the type of what is assigned; in a class of one's own, that of its attributes."""
+        self.bind(target, kind)
+        attributes = self.script.kinds.attributes.get(self.kind)
+        if attributes is None or not isinstance(target, ast.Attribute) or not _is_name(target.value, self.receiver):
+            return
+        if target.attr not in attributes and self.function.__name__ == "__init__" and not isinstance(
+                inspect.getattr_static(self.kind, target.attr, None), property):
+            if kind in (None, "NoneType"):
+                self.refuse(target, f"what type the attribute {target.attr} has is not told; annotate the assignment")
+            attributes[target.attr] = kind
+
+    def _setter(self, target):
+        """The method that assigns to a property of an object; None for other targets."""
+        kind = self.own_class(target.value) if isinstance(target, ast.Attribute) else None
+        if kind is None or not isinstance(inspect.getattr_static(kind, target.attr, None), property):
+            return None
+        return ast.Attribute(self.expression(target.value), f"__{target.attr}_setter", ast.Load())
+
     def _annassign(self, node):
+        kind = type_text(self._type_value(node.annotation), self.named)
+        self._assigned(node.target, kind)
+        if isinstance(node.target, ast.Name):
+            self.declared.add(node.target.id)
         if node.value is None:
             return []
-        kind = self._type(node.annotation)
-        value = ast.Call(ast.Name("annotate", ast.Load()), [kind, self.expression(node.value)], [])
+        if getattr(self.script.kinds.classes.get(kind), "_jit_interface", False):
+            return self._by_interface(node, kind)
+        value = ast.Call(ast.Name("annotate", ast.Load()), [node_of(kind), self.expression(node.value)], [])
         return ast.Assign([self.expression(node.target)], value, lineno=0)
 
-    def _type(self, annotation):
-        """A type that the source names, as TorchScript writes it."""
-        return _node(type_text(eval(ast.unparse(annotation), self.scope)))
+    def _by_interface(self, node, kind):
+        """One of several modules, of which the program decides."""
+        container = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+        known, owner = self.static(container)
+        for module in (owner.children() if container is not node.value else [owner]) if known else ():
+            self.script.method(module, "forward")
+        return ast.AnnAssign(node.target, node_of(kind), self.expression(node.value), 1)
 
     def _if(self, node):
         known, value = self.static(node.test)
@@ -158,13 +191,20 @@ class Source(Settled):
         return ast.If(self.expression(node.test), self.body(node.body) or [ast.Pass()], self.body(node.orelse))
 
     def _while(self, node):
+        self._without_else(node)
         return ast.While(self.expression(node.test), self.body(node.body) or [ast.Pass()], [])
 
+    def _without_else(self, node):
+        if node.orelse:
+            self.refuse(node, "loops of TorchScript have no else")
+
     def _for(self, node):
+        self._without_else(node)
         modules = self._modules_of(node.iter)
         if modules is None:
             modules = self._numbers_of(node)
         if modules is None:
+            self.bind(node.target, self.item(node.iter))
             return ast.For(self.expression(node.target), self.expression(node.iter), self.body(node.body), [], lineno=0)
         if any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node)):
             self.refuse(node, "a loop over modules is written out, and cannot have break or continue")
@@ -182,7 +222,7 @@ class Source(Settled):
         if isinstance(target, ast.Tuple):
             pairs = zip(target.elts, item, strict=True)
             return [made for inner, value in pairs for made in self._bound(node, inner, value)]
-        if isinstance(item, Module) or self._is_looked_up(node, target.id):
+        if isinstance(item, (Module, flambeau.Tensor)) or self._is_looked_up(node, target.id):
             self.standing[target.id] = item
             return []
         return [ast.Assign([ast.Name(target.id, ast.Store())], ast.Constant(item), lineno=0)]
@@ -191,8 +231,7 @@ class Source(Settled):
         return self._asserted(node.test, node.msg)
 
     def _asserted(self, test, message):
-        text = self._said(message) if message is not None else ast.Constant("")
-        return ast.If(ast.UnaryOp(ast.Not(), self.expression(test)), [_raise(text, "AssertionError")], [])
+        return ast.Assert(self.expression(test), self._said(message) if message is not None else ast.Constant(""))
 
     def _said(self, node):
         """The text of an error; its constant parts alone where the rest has no form."""
@@ -204,285 +243,66 @@ class Source(Settled):
 
     def _raise(self, node):
         call = node.exc
-        name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else getattr(
-            call, "id", None)
-        if name is None or not isinstance(getattr(builtins, name, None), type):
-            self.refuse(node, "raise takes an exception of Python's own, with a text")
+        known, kind = self.static(call.func if isinstance(call, ast.Call) else call)
+        if not known or not isinstance(kind, type) or not issubclass(kind, BaseException):
+            self.refuse(node, "raise takes an exception, with a text")
         args = call.args if isinstance(call, ast.Call) else []
-        return _raise(self._said(args[0]) if args else ast.Constant(""), name)
+        return _raise(self._said(args[0]) if args else ast.Constant(""), kind)
 
     def _with(self, node):
-        """no_grad() and enable_grad() are classes of the program."""
-        if len(node.items) != 1 or node.items[0].optional_vars is not None:
-            self.refuse(node, "of contexts there are no_grad() and enable_grad(), one at a time")
-        call = node.items[0].context_expr
-        known, context = self.static(call.func) if isinstance(call, ast.Call) and not call.args else (False, None)
-        if not known or context not in (flambeau.no_grad, flambeau.enable_grad):
-            self.refuse(node, "of contexts there are no_grad() and enable_grad(), one at a time")
-        made = _node(self.script.gradients(context is flambeau.enable_grad))
-        return ast.With([ast.withitem(ast.Call(made, [], []), None)], self.body(node.body), lineno=0)
+        """Contexts are objects of the program's classes."""
+        items = []
+        for item in node.items:
+            kind = self.own_class(item.context_expr)
+            if item.optional_vars is not None and kind is not None:
+                self.bind(item.optional_vars, self.script.kinds.result(kind, "__enter__"))
+            made = self._context(item.context_expr) or self.expression(item.context_expr)
+            items.append(ast.withitem(made, item.optional_vars and self.expression(item.optional_vars)))
+        return ast.With(items, self.body(node.body), lineno=0)
 
-    # ---- expressions -------------------------------------------------------------------------------------------------
-
-    def expression(self, node):
-        handler = getattr(self, f"_x_{type(node).__name__.lower()}", None)
-        if handler is not None:
-            return handler(node)
-        if isinstance(node, (ast.Lambda, ast.Await, ast.Yield, ast.SetComp, ast.NamedExpr)):
-            self.refuse(node, f"TorchScript has no {type(node).__name__.lower()}")
-        for name, child in ast.iter_fields(node):
-            if isinstance(child, ast.expr | ast.comprehension):
-                setattr(node, name, self.expression(child))
-            elif isinstance(child, list):
-                setattr(node, name, [self.expression(c) if isinstance(c, ast.expr | ast.comprehension) else c
-                                     for c in child])
-        return node
-
-    def _x_name(self, node):
-        if node.id in self.standing:
-            value = self.standing[node.id]
-            return self.path_of(value, node) if isinstance(value, Module) else self.constant(value, node)
-        if node.id in self.locals or isinstance(node.ctx, ast.Store):
-            return node
-        known, value = self.static(node)
-        return self.constant(value, node) if known else self.refuse(node, f"the name {node.id} is not defined")
-
-    def constant(self, value, node):
-        """A value from outside as an expression."""
-        if isinstance(value, enum.Enum) and isinstance(value, (int, str)):
-            return ast.Constant(value.value)  # which it is equal to
-        if value is None or (isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)):
-            return ast.Constant(value)
-        if isinstance(value, (float, complex)):
-            return _node(number(value))
-        if isinstance(value, (tuple, list)):
-            items = [self.constant(item, node) for item in value]
-            return (ast.Tuple if isinstance(value, tuple) else ast.List)(items, ast.Load())
-        if isinstance(value, flambeau.device):
-            return _node(f"torch.device({quoted(str(value))})")
-        if isinstance(value, (flambeau.dtype, flambeau.layout, flambeau.memory_format)) and value in NUMBERS:
-            return ast.Constant(NUMBERS[value])
-        if isinstance(value, flambeau.Tensor):
-            return _node(self.script.constants.of(value.detach()))
-        if any(value is known for known in BUILTINS.values()):
-            return ast.Name(value.__name__, ast.Load())
-        return self.refuse(node, f"{shown(value)} has no form in TorchScript")
-
-    def path_of(self, module, node):
-        """The expression of a module inside the method's own."""
-        name = next((name for name, m in self.owner.named_modules() if m is module), None) if self.owner else None
+    def _context(self, call):
+        """The object of one of the contexts that a program has; None for those of one's own classes."""
+        if self.own_class(call) is not None:
+            return None
+        known, context = self.static(call.func) if isinstance(call, ast.Call) else (False, None)
+        name = next((name for kind, name in _CONTEXTS.items() if known and context is kind), None)
         if name is None:
-            self.refuse(node, f"the {type(module).__name__} is no module inside this one")
-        path = attribute_path(name, self.receiver) if name else self.receiver
-        return _node(path)
+            self.refuse(call, "of contexts there are no_grad(), enable_grad(), record_function(), autocast() and those "
+                              "of classes of your own")
+        args = [self.expression(a) for a in call.args]
+        keywords = [ast.keyword(k.arg, self.expression(k.value)) for k in call.keywords]
+        if name == "autocast":
+            args, keywords = self._autocast(call, args, keywords), []
+        return ast.Call(node_of(self.script.kinds.context(name)), args, keywords)
 
-    def _x_attribute(self, node):
-        known, value = self.static(node)
-        if known:
-            return self.path_of(value, node) if isinstance(value, Module) else self.constant(value, node)
-        held, value = self._attribute_value(node)
-        if held and isinstance(value, enum.Enum) and isinstance(node.ctx, ast.Load):
-            return self.constant(value, node)
-        if held and (node.attr.startswith("_") or node.attr not in vars(self.owner)) and isinstance(
-                value, (bool, int, float, str, tuple)) and isinstance(node.ctx, ast.Load) and node.attr != "training":
-            return self.constant(value, node)  # what the program does not declare
-        if held and type_of(value) is None and not isinstance(value, Module):
-            self.refuse(node, f"the attribute {node.attr} is {shown(value)}, which TorchScript has not")
-        node.value = self.expression(node.value)
-        return node
-
-    def _x_subscript(self, node):
-        known, value = self.static(node)
-        if known and isinstance(value, Module):
-            return self.path_of(value, node)
-        node.value, node.slice = self.expression(node.value), self.expression(node.slice)
-        return node
-
-    def _x_ifexp(self, node):
-        known, value = self.static(node.test)
-        if known:
-            return self.expression(node.body if value else node.orelse)
-        return ast.IfExp(self.expression(node.test), self.expression(node.body), self.expression(node.orelse))
-
-    def _x_compare(self, node):
-        node.left, node.comparators = self.expression(node.left), list(map(self.expression, node.comparators))
-        if len(node.ops) == 1 and isinstance(node.ops[0], ast.NotIn):  # TorchScript has no `not in`
-            return ast.UnaryOp(ast.Not(), ast.Compare(node.left, [ast.In()], node.comparators))
-        return node
-
-    def _x_generatorexp(self, node):
-        """A list: what it is given to takes all of it."""
-        return self.expression(ast.copy_location(ast.ListComp(node.elt, node.generators), node))
-
-    def _x_joinedstr(self, node):
-        text, args = "", []
-        for part in node.values:
-            if isinstance(part, ast.Constant):
-                text += part.value
-            elif part.format_spec is not None or part.conversion != -1:
-                self.refuse(node, "f-strings of TorchScript have plain {} alone")
-            else:
-                text, _ = text + "{}", args.append(self.expression(part.value))
-        return _torch("format", [ast.Constant(text), *args])
-
-    # ---- calls -------------------------------------------------------------------------------------------------------
-
-    def _x_call(self, node):
-        known, value = self.static(node)
-        if known:
-            return self.path_of(value, node) if isinstance(value, Module) else self.constant(value, node)
-        known, function = self.static(node.func)
-        if known:
-            return self.call_of(function, node)
-        args, keywords = self._arguments(node)
-        if isinstance(node.func, ast.Attribute):
-            owner_known, owner = self.static(node.func.value)
-            if owner_known and isinstance(owner, str):
-                return ast.Call(ast.Attribute(ast.Constant(owner), node.func.attr, ast.Load()), args, keywords)
-            if node.func.attr in SIZES and (len(args) > 1 or (args and _is_number(args[0]))) and not any(
-                    isinstance(a, (ast.List, ast.Tuple)) for a in args):
-                args = [ast.List(args, ast.Load())]
-            return ast.Call(ast.Attribute(self.expression(node.func.value), node.func.attr, ast.Load()), args, keywords)
-        return ast.Call(self.expression(node.func), args, keywords)
-
-    def _arguments(self, node):
-        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
-            self.refuse(node, "calls of TorchScript have no * arguments")
-        return [self.expression(a) for a in node.args], [ast.keyword(k.arg, self.expression(k.value))
-                                                         for k in node.keywords]
-
-    def call_of(self, function, node):
-        """A call of something that is known."""
-        jit = flambeau.jit
-        if function is jit.annotate:
-            kind = self._type(node.args[0])
-            return ast.Call(ast.Name("annotate", ast.Load()), [kind, self.expression(node.args[1])], [])
-        if function is getattr:
-            return self.expression(ast.Attribute(node.args[0], self._settled(node.args[1]), ast.Load()))
-        if function in (isinstance, jit.isinstance):
-            kind = self._type(node.args[1])
-            return ast.Call(ast.Name("isinstance", ast.Load()), [self.expression(node.args[0]), kind], [])
-        if function is F._overwrite:
-            return self._overwrite(node)
-        args, keywords = self._arguments(node)
-        if isinstance(function, type) and issubclass(function, enum.Enum) and issubclass(function, (int, str)):
-            return args[0]  # members are equal to what they are made of
-        if isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_fields"):
-            return ast.Call(_node(self.script.named_tuple(function)), args, keywords)
-        if isinstance(function, Module):
-            self.script.method(function, "forward", self._kinds(function.forward, args, keywords))
-            return ast.Call(ast.Attribute(self.path_of(function, node), "forward", ast.Load()), args, keywords)
-        if isinstance(function, types.MethodType) and isinstance(function.__self__, Module):
-            self.script.method(function.__self__, function.__name__, self._kinds(function, args, keywords))
-            path = self.path_of(function.__self__, node)
-            return ast.Call(ast.Attribute(path, function.__name__, ast.Load()), args, keywords)
-        if isinstance(function, _C.Op):
-            made_of = self._made_of(function)
-            if made_of is not None:
-                return ast.Call(_node(made_of), args, keywords)
-            return self._operator(function, args, keywords, node)
-        if isinstance(function, ScriptFunction):
-            function = function.__wrapped__
-        return self._function(function, args, keywords, node)
-
-    def _made_of(self, op):
-        """The qualified name of a composite's own function, where TorchScript has no operator for it."""
-        if not is_made_of_others(op):
-            return None
-        try:
-            return self.script.function(op.body)
-        except NotScriptable:
-            return None
-
-    def _overwrite(self, node):
-        """An activation in place: `nn.functional` gives the operator first."""
-        op = self.static(node.args[0])[1]
-        args = [self.expression(a) for a in node.args[1:]]
-        if op.inplace_form is not None:
-            return _torch(op.inplace_form.name, args)
-        return _torch("copy_", [args[0], _torch(op.name, args)])
-
-    def _function(self, function, args, keywords, node):
-        name = getattr(function, "__name__", "")
-        if function is None:
-            self.refuse(node, "what is called is None")
-        if function in (F.softmax, F.log_softmax):
-            given = inspect.signature(function).bind(*args, **{k.arg: k.value for k in keywords}).arguments
-            rest = [given[n] for n in ("dtype",) if n in given and not _is_none(given[n])]
-            return _torch(name, [given["input"], given["dim"], *rest])
-        if function in (flambeau.tensor, flambeau.as_tensor, flambeau.numel, flambeau.is_floating_point,
-                        flambeau.is_complex):
-            return _torch(name, args, keywords)
-        if function is flambeau.device:
-            return ast.Call(ast.Attribute(ast.Name("torch", ast.Load()), "device", ast.Load()), args, keywords)
-        if getattr(math, name, None) is function:
-            return _torch(name, args, keywords)
-        if any(function is known for known in BUILTINS.values()):
-            return ast.Call(ast.Name(name, ast.Load()), args, keywords)
-        if not isinstance(function, types.FunctionType):
-            self.refuse(node, f"{shown(function)} cannot be called by a program")
-        qualified = self.script.function(function, self._kinds(function, args, keywords))
-        return ast.Call(_node(qualified), args, keywords)
-
-    def _kinds(self, function, args, keywords):
-        """{argument: type} of the constants in a call."""
-        given = dict(zip(inspect.signature(function).parameters, args))
-        given.update((k.arg, k.value) for k in keywords)
-        return {name: kind for name, value in given.items() if (kind := self._kind(value))}
-
-    def _kind(self, node):
-        if isinstance(node, ast.Name) and self.types.get(node.id, "Tensor") != "Tensor":
-            return self.types[node.id]
-        try:
-            value = ast.literal_eval(node)
-        except (ValueError, TypeError):
-            known, value = self._attribute_value(node)
-            if not known:
-                return None
-        return None if value is None or isinstance(value, flambeau.Tensor) else type_of(value)
-
-    def _value(self, node):
-        """A constant, and a text that the module holds, as itself; anything else as its text."""
-        try:
-            return ast.literal_eval(node)
-        except (ValueError, TypeError):
-            known, value = self._attribute_value(node)
-            return value if known and isinstance(value, str) else Raw(ast.unparse(node))
-
-    def _operator(self, op, args, keywords, node):
-        """As `spelled` says, where all that decides it is constant."""
-        try:
-            by_name = {k.arg: self._value(k.value) for k in keywords}
-            name, args, kwargs, item = spelled(op, tuple(map(self._value, args)), by_name)
-        except (TypeError, KeyError, ValueError) as error:
-            return self.refuse(node, f"this call of {op.name} has no form in TorchScript: {error}")
-        writer = Writer(None, {}, self.script.constants)
-        parts = [*map(writer.value, args), *(f"{key}={writer.value(value)}" for key, value in kwargs.items())]
-        return _node(f"{name}({', '.join(parts)}){item}")
+    def _autocast(self, call, args, keywords):
+        """Device, dtype and whether it is on."""
+        given = inspect.signature(flambeau.autocast).bind(*args, **{k.arg: k.value for k in keywords}).arguments
+        device, dtype = given["device_type"], given.get("dtype", ast.Constant(None))
+        if isinstance(dtype, ast.Constant) and dtype.value is None:
+            if not isinstance(device, ast.Constant):
+                self.refuse(call, "autocast needs a dtype where the device is not a constant")
+            dtype = self.constant(flambeau.get_autocast_dtype(device.value), call)
+        return [device, dtype, given.get("enabled", ast.Constant(True))]
 
 
-def _node(text):
-    """The expression that a text is."""
-    return ast.parse(text, mode="eval").body
-
-
-def _is_none(node):
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def _is_number(node):
-    if isinstance(node, ast.UnaryOp):
-        node = node.operand
-    return isinstance(node, ast.Constant) and isinstance(node.value, int)
-
-
-def _torch(name, args, keywords=()):
-    return ast.Call(ast.Attribute(ast.Name("torch", ast.Load()), name, ast.Load()), args, list(keywords))
+#: {what Python calls: the program's class}
+_CONTEXTS = {flambeau.no_grad: "no_grad", flambeau.enable_grad: "enable_grad", flambeau.autocast: "autocast",
+             flambeau.amp.autocast: "autocast", flambeau.profiler.record_function: "record_function",
+             flambeau.autograd.profiler.record_function: "record_function"}
 
 
 def _raise(text, kind):
-    path = _node("ops.prim.RaiseException")
-    return ast.Expr(ast.Call(path, [text, ast.Constant(f"builtins.{kind}")], []))
+    path = node_of("ops.prim.RaiseException")
+    return ast.Expr(ast.Call(path, [text, ast.Constant(f"{kind.__module__}.{kind.__qualname__}")], []))
+
+
+def _list(made):
+    return made if isinstance(made, list) else [made]
+
+
+def _is_name(node, name):
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _raises(node):
@@ -491,7 +311,7 @@ def _raises(node):
 
 
 def _loaded(target):
-    return _node(ast.unparse(target))
+    return node_of(ast.unparse(target))
 
 
 def _copy(node):

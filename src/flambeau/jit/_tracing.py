@@ -1,7 +1,7 @@
 """jit.trace: a program of the operators that one run of a module or function calls."""
 
-import contextlib
 import copy
+import functools
 import warnings
 
 import flambeau
@@ -16,10 +16,13 @@ from ..export.graph_signature import InputKind
 from ..nn import Module
 from ..ops import OPS
 from ..utils import _pytree
+from ._calls import CallWriter, Methods, Watched, step_text
+from ._classes import Classes, Constants
+from ._comparing import compared, name_of
 from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
 from ._program import Program
-from ._state import TracerWarning, TracingCheckError, running
-from ._writing import Classes, Constants, Writer, assembled, attribute_path, quoted
+from ._state import TracerWarning, tracing
+from ._writing import assembled
 
 _RUNS = 12  # until a program's conditions on its sizes are known; each finds one more
 
@@ -27,6 +30,33 @@ _RUNS = 12  # until a program's conditions on its sizes are known; each finds on
 def _warn():
     warnings.warn("jit.trace: the program reads a value of a tensor (item(), bool() and the like), which becomes a "
                   "constant of the trace: other inputs may need another", TracerWarning, stacklevel=5)
+
+
+class _WithCalls:
+    """A run that notes the calls of inner modules."""
+
+    def called(self, args, kwargs):
+        """The module's results."""
+        self.watched = Watched(self.mod, self.tracer)
+        with self.watched.watching():
+            return super().called(args, kwargs)
+
+    def is_there(self, node):
+        """Whether a Node is still one of the graph: what nothing uses is gone."""
+        return node in self.nodes
+
+    @functools.cached_property
+    def nodes(self):
+        """All Nodes of the graph."""
+        return set(self.tracer.graph.nodes)
+
+
+class _Trace(_WithCalls, Export):
+    """One run of a module on tensors without values."""
+
+
+class _RealTrace(_WithCalls, RealExport):
+    """One run of a module on its arguments."""
 
 
 def _doubled(x):
@@ -44,7 +74,7 @@ def _recorded(mod, args, kwargs):
     try:
         return _with_any_batch(mod, args, kwargs, leaves, spec)
     except Exception:  # values decide, or the program does not run without: it is run with them
-        trace = RealExport(mod, args, kwargs, _warn)
+        trace = _RealTrace(mod, args, kwargs, _warn)
         with flambeau.no_grad():
             return trace, trace.recorded()
 
@@ -81,7 +111,7 @@ def _with_sizes(mod, args, kwargs, dims):
     env.restarts = True
     for _ in range(_RUNS):
         try:
-            trace = Export(mod, args, kwargs, said, env)
+            trace = _Trace(mod, args, kwargs, said, env)
             return trace, trace.recorded()
         except Retrace:
             env.restarted()
@@ -115,23 +145,22 @@ def _arguments(trace):
         leaves, spec = _pytree.tree_flatten(value)
         declared.append(f"{name}: {assembled(spec, [('', 'Tensor')] * len(leaves))[1]}")
         for path, node in _pytree.tree_flatten_with_path(value)[0]:
-            places[node] = name + "".join(_step(key) for key in path)
+            places[node] = name + "".join(map(step_text, path))
     return declared, places
 
 
-def _step(key):
-    inner = getattr(key, "idx", getattr(key, "key", None))
-    return f"[{quoted(inner) if isinstance(inner, str) else inner}]"
-
-
 def _held(trace, constants, function):
-    """{node: expression} of the tensors that the program has beside its arguments."""
+    """{node: names, or the expression of a constant} of the tensors that the program has beside its arguments."""
     by_name = {node.name: node for node in trace.tracer.graph.nodes if node.op == "placeholder"}
-    found = {}
+    found, names = {}, {}
+    for name, value in (*trace.mod.named_parameters(remove_duplicate=False),
+                        *trace.mod.named_buffers(remove_duplicate=False)):
+        names.setdefault(id(value), []).append(name)
+    values = {name: each for each in names.values() for name in each}
     for spec in trace.tracer.inputs:
         node = by_name[spec.arg.name]
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
-            found[node] = attribute_path(spec.target)
+            found[node] = values[spec.target]
             continue
         value = trace.tracer.constants[spec.target]
         if node.users and function and _wants_gradients(trace, node):
@@ -147,15 +176,20 @@ def _wants_gradients(trace, node):
     return any(tensor.requires_grad for tensor, proxy in trace.tracer.known.tensors() if proxy.node is node)
 
 
-def _method(name, trace, recorded, constants, receiver=None):
-    """The text of a function or method."""
+def _method(name, trace, recorded, methods, receiver=None):
+    """The text of a function or method; those of inner modules are added to `methods`."""
     _, _, nodes, out_spec = recorded
     declared, places = _arguments(trace)
-    places.update(_held(trace, constants, receiver is None))
-    writer = Writer(trace.tracer.graph, places, constants)
+    trace.held = _held(trace, methods.constants, receiver is None)
+    writer = CallWriter(trace.tracer.graph, trace, trace.watched.tree(), methods)
+    writer.names.update(places)
     writer.used.update(text.partition(":")[0] for text in declared)
-    writer.write()
+    writer.steps()
     result, kind = writer.returned(nodes, out_spec)
+    assert not writer.more, writer.more
+    for call in trace.watched.without_steps():
+        if id(call.module) not in methods.texts:
+            CallWriter(trace.tracer.graph, trace, call, methods, writer).method()
     head = ", ".join([f"self: {receiver}"] * (receiver is not None) + declared)
     lines = [f"def {name}({head}) -> {kind}:", *(f"  {line}" for line in writer.lines), f"  return {result}"]
     return "\n".join(lines) + "\n"
@@ -167,11 +201,6 @@ class _Function(Module):
     def __init__(self, function):
         super().__init__()
         self.__dict__["forward"] = function
-
-
-def _named(function, kind):
-    name = getattr(function, "__name__", kind)
-    return name if name.isidentifier() else kind
 
 
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5,
@@ -217,15 +246,16 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
                             **checks)
         return made if name == "forward" else getattr(made, name)
     args, kwargs = _given(given, by_name)
-    constants = Constants()
-    name = _named(func, "traced")
-    with _inside():
+    methods = Methods(Constants())
+    name = name_of(func, "traced")
+    with tracing():
         trace, recorded = _recorded(_Function(func), args, kwargs)
-    program = Program({"__torch__": _method(name, trace, recorded, constants)}, constants.values, "<trace>")
+    text = _method(name, trace, recorded, methods)
+    program = Program({"__torch__": text}, methods.constants.values, "<trace>")
     program.graph = trace.tracer.graph
     qualified = f"__torch__.{name}"
     made = ScriptFunction(program.find(qualified), program, qualified)
-    _compared(func, made, _all_inputs(given, check_inputs, by_name) if check_trace else [], check_tolerance, None)
+    compared(func, made, _all_inputs(given, check_inputs, by_name) if check_trace else [], check_tolerance, None)
     return made
 
 
@@ -246,31 +276,25 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
     if _force_outplace or _module_class is not None or _compilation_unit is not None:
         raise NotImplementedError("jit.trace_module: _force_outplace, _module_class and _compilation_unit are not "
                                   "available; leave them out")
-    constants, traces = Constants(), {}
-    with _inside():
+    methods, traces = Methods(Constants()), {}
+    with tracing():
         for name, given in inputs.items():
             traces[name] = _recorded(_with_forward(mod, name), *_given(given, example_inputs_is_kwarg))
-    text = "".join(_method(name, *both, constants, "SELF") for name, both in traces.items())
-    classes = Classes(lambda module: text if module is mod else "")
+    text = "".join(_method(name, *both, methods, "SELF") for name, both in traces.items())
+    classes = Classes(lambda module: text if module is mod else methods.text(module))
     classes.of(mod)
-    program = Program({home: "".join(texts) for home, texts in classes.texts.items()}, constants.values, "<trace>")
+    program = Program({home: "".join(texts) for home, texts in classes.texts.items()}, methods.constants.values,
+                      "<trace>")
+    program.calls = {classes.of(module): methods.calls[id(module)] for module in mod.modules()
+                     if id(module) in methods.calls}
     first = traces.get("forward") or next(iter(traces.values()))
     program.graph = first[0].tracer.graph
     made = program.module(mod, classes, TopLevelTracedModule)
     if check_trace:
         for name, given in inputs.items():
-            _compared(getattr(mod, name), getattr(made, name),
+            compared(getattr(mod, name), getattr(made, name),
                       _all_inputs(given, check_inputs, example_inputs_is_kwarg), check_tolerance, mod)
     return made
-
-
-@contextlib.contextmanager
-def _inside():
-    running.append(True)
-    try:
-        yield
-    finally:
-        running.pop()
 
 
 def _with_forward(mod, name):
@@ -293,60 +317,3 @@ def _given(inputs, by_name):
 
 def _all_inputs(given, more, by_name):
     return [_given(each, by_name) for each in (given, *(more or ()))]
-
-
-# ---- comparing -------------------------------------------------------------------------------------------------------
-
-def _compared(function, made, inputs, tolerance, mod):
-    """Calls both with each of the inputs, and warns where the results differ."""
-    for args, kwargs in inputs:
-        buffers = _buffers(mod)
-        state = flambeau.get_rng_state()
-        expected = _result(function, args, kwargs)
-        after = _buffers(mod)
-        end = flambeau.get_rng_state()
-        _restored(mod, buffers)
-        flambeau.set_rng_state(state)
-        try:
-            found = _result(made, args, kwargs)
-        except Exception as error:
-            raise TracingCheckError(f"jit.trace: the program fails where {_named(function, 'the module')} does not: "
-                                    f"{type(error).__name__}: {error}") from error
-        finally:
-            _restored(mod, after)
-            flambeau.set_rng_state(end)
-        _warn_of_differences(expected, found, tolerance)
-
-
-def _buffers(mod):
-    return {} if mod is None else {name: buffer.clone() for name, buffer in mod.named_buffers()}
-
-
-def _restored(mod, values):
-    if mod is not None:
-        with flambeau.no_grad():
-            for name, buffer in mod.named_buffers():
-                if name in values:
-                    buffer.copy_(values[name])
-
-
-def _result(function, args, kwargs):
-    def own(x):
-        return x.detach().clone() if isinstance(x, _C.Tensor) else x
-
-    with flambeau.no_grad():
-        return function(*_pytree.tree_map(own, args), **_pytree.tree_map(own, kwargs))
-
-
-def _warn_of_differences(expected, found, tolerance):
-    pairs = zip(_pytree.tree_leaves(expected), _pytree.tree_leaves(found), strict=False)
-    for k, (a, b) in enumerate(pairs):
-        if not isinstance(a, _C.Tensor):
-            continue
-        same = isinstance(b, _C.Tensor) and a.shape == b.shape and a.dtype == b.dtype
-        scale = max(1.0, a.abs().max().item()) if same and a.numel() and a.dtype.is_floating_point else 1.0
-        if not (same and flambeau.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True)):
-            warnings.warn(f"jit.trace: result {k} of the program differs from the module's for the same inputs: it is "
-                          "not the same each time (dropout in training mode, perhaps: call eval()), or depends on "
-                          "something that the trace does not see", TracerWarning, stacklevel=4)
-            return

@@ -1,5 +1,6 @@
 """Types as TorchScript writes them: those of annotations, and those of values."""
 
+import ast
 import enum
 import types
 import typing
@@ -19,8 +20,8 @@ class NotScriptable(NotImplementedError):
     """Python that has no form in TorchScript."""
 
 
-def type_text(kind):
-    """A type as TorchScript writes it."""
+def type_text(kind, named=lambda kind: None):
+    """A type as TorchScript writes it; `named` gives the names of classes of one's own."""
     if isinstance(kind, str):
         kind = eval(kind, {**vars(typing), "torch": flambeau, "Tensor": flambeau.Tensor, "flambeau": flambeau})
     if kind in _TYPES:
@@ -30,27 +31,46 @@ def type_text(kind):
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         others = [part for part in parts if part is not type(None)]
-        inner = type_text(others[0]) if len(others) == 1 else f"Union[{', '.join(map(type_text, others))}]"
+        texts = [type_text(part, named) for part in others]
+        inner = texts[0] if len(others) == 1 else f"Union[{', '.join(texts)}]"
         return inner if len(others) == len(parts) else f"Optional[{inner}]"
     if origin in _GENERIC:
-        return f"{_GENERIC[origin]}[{', '.join(type_text(part) for part in parts if part is not Ellipsis)}]"
+        return f"{_GENERIC[origin]}[{', '.join(type_text(part, named) for part in parts if part is not Ellipsis)}]"
     if origin is typing.Final or kind in _GENERIC:
-        return type_text(parts[0]) if parts else f"{_GENERIC[kind]}[Tensor]"
+        return type_text(parts[0], named) if parts else f"{_GENERIC[kind]}[Tensor]"
+    name = named(kind) if isinstance(kind, type) else None
+    if name is not None:
+        return name
     raise NotScriptable(f"jit.script: {shown(kind)} is no type of TorchScript")
 
 
-def type_of(value):
-    """The type of a module's attribute in TorchScript; None for what has none."""
+def type_of(value, named=lambda kind: None):
+    """The type of a value in TorchScript; None for what has none."""
     if isinstance(value, flambeau.Tensor):
         return "Tensor"
     if type(value) in _TYPES:
         return _TYPES[type(value)]
     if isinstance(value, (list, tuple, dict)) and not hasattr(value, "_fields"):
         if isinstance(value, tuple):
-            parts = [type_of(item) for item in value]
+            parts = [type_of(item, named) for item in value]
             return f"Tuple[{', '.join(parts)}]" if value and None not in parts else None
         items = [list(value), list(value.values())] if isinstance(value, dict) else [value]
-        kinds = [{type_of(item) for item in part} or {"Tensor"} for part in items]
+        kinds = [{type_of(item, named) for item in part} or {"Tensor"} for part in items]
         if all(len(kind) == 1 and None not in kind for kind in kinds):
             return f"{'Dict' if isinstance(value, dict) else 'List'}[{', '.join(kind.pop() for kind in kinds)}]"
-    return None
+    return None if isinstance(value, type) else named(type(value))
+
+
+def taken_apart(text):
+    """("Dict", ["str", "int"]) of the type "Dict[str, int]"; ("int", []) of "int"."""
+    node = ast.parse(text, mode="eval").body
+    if not isinstance(node, ast.Subscript):
+        return text, []
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return ast.unparse(node.value), [ast.unparse(part) for part in parts]
+
+
+def without_none(text):
+    """The type that is optional in another."""
+    head, parts = taken_apart(text)
+    return parts[0] if head == "Optional" else text

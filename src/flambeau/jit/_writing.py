@@ -1,22 +1,21 @@
-"""A graph of operators as TorchScript's text, and the classes of modules that hold its tensors."""
+"""A graph of operators as TorchScript's text."""
 
-import keyword
 import math
 import operator
-import textwrap
 
 from .. import _C
 from .._aten.numbers import NUMBERS
-from .._aten.spelling import Raw, leaf_type, spelled
+from .._aten.spelling import Raw, Size, leaf_type, spelled
 from .._shown import class_name, shown
 from .._symbolic import numbers
 from ..fx import Node
 from ..ops import OPS
 from ..ops.namespaces import READINGS, Overload, Packet, Reading
 from ..utils import _pytree
+from ._classes import attribute_path, is_name
 
 #: functions of sizes, and the operators that TorchScript has for them
-_OF_NUMBERS = {
+OF_NUMBERS = {
     operator.add: "torch.add", operator.sub: "torch.sub", operator.mul: "torch.mul", operator.neg: "torch.neg",
     operator.floordiv: "torch.floordiv", operator.mod: "torch.remainder", operator.truediv: "torch.div",
     operator.pow: "torch.pow", operator.eq: "torch.eq", operator.ne: "torch.ne", operator.lt: "torch.lt",
@@ -58,11 +57,11 @@ class Writer:
         self.used = set(_RESERVED)
         self.lines = []
 
-    def local(self, node):
+    def local(self, node, wanted=None):
         """A new name for a node."""
-        name = "".join(c if c.isalnum() or c == "_" else "_" for c in node.name)
-        while name in self.used or not _is_name(name):
-            name = f"{name}_" if _is_name(name) else f"_{name}"
+        name = "".join(c if c.isalnum() or c == "_" else "_" for c in wanted or node.name)
+        while name in self.used or not is_name(name):
+            name = f"{name}_" if is_name(name) else f"_{name}"
         self.used.add(name)
         self.names[node] = name
         return name
@@ -91,8 +90,8 @@ class Writer:
             return self.reading(node)
         if target is operator.getitem:
             return f"{self.value(node.args[0])}[{self.value(node.args[1])}]"
-        if target in _OF_NUMBERS:
-            return f"{_OF_NUMBERS[target]}({', '.join(map(self.value, node.args))})"
+        if target in OF_NUMBERS:
+            return f"{OF_NUMBERS[target]}({', '.join(map(self.value, node.args))})"
         if not isinstance(target, (_C.Op, Overload, Packet)):
             raise NotImplementedError(f"jit.trace: the program calls {shown(getattr(target, '__name__', target))}, "
                                       "which has no form in TorchScript")
@@ -125,6 +124,8 @@ class Writer:
             return self.names[x]
         if isinstance(x, Raw):
             return x.text
+        if isinstance(x, Size):
+            return f"torch.size({self.value(x.of)}, {x.dim})"
         if isinstance(x, str):
             return quoted(x)
         if x is None or isinstance(x, (bool, int, float, complex)):
@@ -182,89 +183,3 @@ def _tree(x):
                               "tuples, lists and dicts")
 
 
-# ---- modules ---------------------------------------------------------------------------------------------------------
-
-class Constants:
-    """The tensors of a program that belong to no module: CONSTANTS.c0 and so on."""
-
-    def __init__(self):
-        self.values, self._found = [], {}
-
-    def of(self, value):
-        """The expression of one."""
-        if id(value) not in self._found:
-            self._found[id(value)] = len(self.values)
-            self.values.append(value)
-        return f"CONSTANTS.c{self._found[id(value)]}"
-
-
-def attribute_path(path, root="self"):
-    """`self.a.b` for "a.b"; parts that are no names by getattr."""
-    text = root
-    for part in path.split("."):
-        text = f"{text}.{part}" if _is_name(part) else f'getattr({text}, "{part}")'
-    return text
-
-
-class Classes:
-    """The texts of the classes that modules have in a program: one for all that hold and do the same.
-
-    methods     module -> the text of its methods, in which SELF stands for the class
-    attributes  module -> {name: type} of what it has besides tensors and modules
-    texts       {name of a module: [text]}, which is added to
-    """
-
-    def __init__(self, methods, attributes=lambda module: {}, texts=None):
-        self.methods, self.attributes, self.texts = methods, attributes, {} if texts is None else texts
-        self._known = {}   # (class, text) -> qualified name
-        self._of = {}      # id of a module -> qualified name
-        self._numbers = 0
-
-    def of(self, module):
-        """The qualified name of a module's class."""
-        if id(module) not in self._of:
-            self._of[id(module)] = self._named(module)
-        return self._of[id(module)]
-
-    def _named(self, module):
-        kind = getattr(type(module), "_scripted_class", type(module))
-        name = kind.__name__ if kind.__name__.isidentifier() else "Module"
-        home = home_of(kind)
-        text = "\n".join([f"class {name}(Module):", *(f"  {line}" for line in self._declarations(module))]) + "\n"
-        text += textwrap.indent(self.methods(module), "  ")
-        key = home, name, text
-        if key in self._known:
-            return self._known[key]
-        while f"{home}.{name}" in self._known.values():
-            home = f"{home.partition('.___torch_mangle_')[0]}.___torch_mangle_{self._numbers}"
-            self._numbers += 1
-        qualified = self._known[key] = f"{home}.{name}"
-        self.texts.setdefault(home, []).append(text.replace(": SELF", f": {qualified}"))
-        return qualified
-
-    def _declarations(self, module):
-        parameters = [f'"{name}", ' for name in module._parameters]
-        buffers = [f'"{name}", ' for name in module._buffers]
-        lines = [f"__parameters__ = [{''.join(parameters)}]", f"__buffers__ = [{''.join(buffers)}]"]
-        for table in (module._parameters, module._buffers):
-            lines += [_declared(name, "Tensor" if value is not None else "Optional[Tensor]")
-                      for name, value in table.items()]
-        lines.append("training : bool")
-        lines += [_declared(name, kind) for name, kind in self.attributes(module).items()]
-        return lines + [_declared(name, self.of(child)) for name, child in module._modules.items() if child is not None]
-
-
-def home_of(thing):
-    """The name of the text that a class or function stands in; ours as PyTorch's."""
-    if thing.__module__ in ("__main__", "builtins"):
-        return "__torch__"
-    parts = ["torch" if part == "flambeau" else part for part in thing.__module__.split(".")]
-    return ".".join(["__torch__", *(part if _is_name(part) else f"_{part}" for part in parts)])
-
-
-def _declared(name, kind):
-    return f"{name} : {kind}" if _is_name(name) else f'__annotations__["{name}"] = {kind}'
-
-
-def _is_name(text):
-    return text.isidentifier() and not keyword.iskeyword(text)
