@@ -92,7 +92,7 @@ class _Retrace(Interpreter):
 
     def _adopt(self):
         """Symbols have the names, examples and ranges that they had; what the program asks of sizes is known."""
-        old, env = self.program.graph_module.shape_env, self.shape_env
+        old, env = getattr(self.program.graph_module, "shape_env", None) or ShapeEnv(), self.shape_env
         for symbol, example in old.var_to_val.items():
             if symbol not in old.replacements:
                 low, high = old.var_to_range[symbol]

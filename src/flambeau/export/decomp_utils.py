@@ -58,9 +58,9 @@ class CustomDecompTable(dict):
         """Takes an operator out: it stays one step."""
         return super().pop(of_aten(key), *default)
 
-    def update(self, other):
+    def update(self, other=(), /, **more):
         """Adds what another table has."""
-        for key, value in dict(other).items():
+        for key, value in dict(other, **more).items():
             self[key] = value
 
     def copy(self):
