@@ -9,6 +9,7 @@ from .._emitter import Unavailable
 from .._graph import Value
 from ._table import entry, translates
 from .pointwise import operands
+from .views import broadcast
 
 
 def filled(g, size, number, dtype=None):
@@ -65,8 +66,7 @@ def zero_(g, self):
 
 @translates("copy_")
 def copy_(g, self, src, non_blocking=False):
-    src = g.cast(src, self.dtype)
-    return src if src.shape == self.shape else g.op("Expand", src, g.full_shape(self))
+    return broadcast(g, g.cast(src, self.dtype), self)
 
 
 @translates("arange")
