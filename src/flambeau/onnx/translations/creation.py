@@ -197,6 +197,26 @@ def random_(g, self, low=None, high=None, *, generator=None):
     return _integers(g, low or 0, high, _size(g, self))
 
 
+@translates("multinomial")
+def multinomial(g, self, num_samples, replacement=False, *, generator=None):
+    """Places of the largest of log p + noise, whose noise is Gumbel's: of all at once, or of a row for each draw."""
+    logs = g.op("Log", self)
+    size = _size(g, self)
+    if not replacement:
+        noisy = g.op("Add", logs, _gumbel(g, size, self.dtype))
+        _, places = g.op("TopK", noisy, g.listed([num_samples]), axis=-1, outputs=2)
+        places.dtype = _C.int64
+        return places
+    noise = _gumbel(g, [*size[:-1], num_samples, size[-1]], self.dtype)
+    return g.op("ArgMax", g.op("Add", g.unsqueeze(logs, self.rank - 1), noise), axis=-1, keepdims=0)
+
+
+def _gumbel(g, size, dtype):
+    """-log(-log(u))."""
+    u = _random(g, "RandomUniform", size, dtype, low_f=1e-7)
+    return g.op("Neg", g.op("Log", g.op("Neg", g.op("Log", u))))
+
+
 @translates("bernoulli_float_")
 def bernoulli_float_(g, self, p=0.5, *, generator=None):
     u = _random(g, "RandomUniform", _size(g, self), _C.float32)
