@@ -103,7 +103,7 @@ REASONS = {
     "always false, or always the argument itself": """
         package: is_from_package obj;
         masked: is_masked_tensor obj""",
-    "a table has one signature: shapes need less than the operators, and what a trace keeps is read where it is written": """
+    "a table has one signature: shapes need less than operators; what a trace keeps is read where it is written": """
         onnx/_capture: _recurrent params has_biases num_layers dropout train batch_first,
         _bags max_norm norm_type scale_grad_by_freq mode sparse per_sample_weights padding_idx,
         _kept dets iou_threshold, _always args kwargs, _text_first kwargs, shape indices;

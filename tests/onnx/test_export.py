@@ -120,7 +120,9 @@ def test_sizes_that_depend_on_each_other():
 def test_functions_programs_and_scripts():
     assert export(lambda x: F.relu(x) + 1, (X,))(X)[0].shape == (2, 4)
     program = flambeau.export.export(layer(), (X,), dynamic_shapes=({0: Dim("rows")},))
-    assert export(program)(flambeau.ones(5, 4))[0].shape == (5, 3)
+    assert export(program, verify=True)(flambeau.ones(5, 4))[0].shape == (5, 3)
+    with pytest.raises(ValueError, match="already"):
+        export(program, dynamic_shapes=({0: "rows"},))
     traced = flambeau.jit.trace(layer(), (X,))
     assert flambeau.allclose(export(traced, (X,))(X)[0], layer()(X), atol=1e-6)
 
@@ -236,7 +238,8 @@ def test_changing_a_program():
     program.apply_weights({"0.bias": flambeau.tensor([5.0, 6.0])})
     assert flambeau.allclose(program(x)[0].mean((2, 3)) - model(x).mean((2, 3)),
                              flambeau.tensor([[5.0, 6.0]]) - before["0.bias"], atol=1e-4)
-    assert flambeau.equal(model[0].bias, before["0.bias"])  # the module keeps its own
+    assert flambeau.equal(model[0].bias, before["0.bias"])  # the module keeps its own, as does the exported program
+    assert flambeau.equal(program.exported_program.state_dict["0.bias"], before["0.bias"])
     with pytest.raises(ValueError, match="'absent'"):
         program.apply_weights({"absent": flambeau.ones(1)})
 

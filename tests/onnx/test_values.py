@@ -203,3 +203,15 @@ def test_complex_numbers():
 def test_results_that_are_the_same_value():
     program = check(lambda x: {"a": x, "b": [x + 1, x + 1, flambeau.ones(2)]}, (x(),))
     assert len({o.name for o in program.model_proto.graph.output}) == 4
+
+
+def test_draws():
+    """The numbers are the runtime's own; what they are like is not."""
+    p = flambeau.tensor([[0.0, 0.5, 0.5, 0.0], [1.0, 0.0, 0.0, 3.0]])
+    program = flambeau.onnx.export(lambda p: (p.multinomial(2), p.multinomial(500, True), flambeau.randn(500, 4) + p[0],
+                                              F.dropout(flambeau.ones(500, 4) + p[0], 0.5, True)), (p,),
+                                   training=flambeau.onnx.TrainingMode.PRESERVE)
+    both, many, normal, dropped = program(p)
+    assert both.sort().values.tolist() == [[1, 2], [0, 3]] and set(many[0].tolist()) == {1, 2}
+    assert abs((many[1] == 3).double().mean().item() - 0.75) < 0.1
+    assert abs(normal.std().item() - 1) < 0.2 and abs((dropped == 0).double().mean().item() - 0.5) < 0.1

@@ -77,6 +77,11 @@ def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=Non
         raise ValueError("onnx.export: give dynamic_shapes or dynamic_axes, which say the same, not both")
     if not isinstance(model, ExportedProgram) and not callable(model):
         raise TypeError(f"onnx.export: model must be a Module, a function or an ExportedProgram, got {shown(model)}")
+    if isinstance(model, ExportedProgram):
+        if dynamic_shapes or dynamic_axes or training == TrainingMode.TRAINING:
+            raise ValueError("onnx.export: an ExportedProgram has its open sizes and its mode already; leave "
+                             "dynamic_shapes, dynamic_axes and training out")
+        args, kwargs = (args, kwargs) if args or kwargs or model.example_inputs is None else model.example_inputs
     profiler = cProfile.Profile() if profile else contextlib.nullcontext()
     with profiler:
         program = _exported(model, args, kwargs, opset, input_names, output_names, dynamic_shapes, dynamic_axes,
@@ -143,8 +148,6 @@ def _exported(model, args, kwargs, opset, input_names, output_names, dynamic_sha
               export_params, training, custom_opsets, as_inputs):
     texts, output_axes = {}, {}
     if dynamic_axes:
-        if isinstance(model, ExportedProgram):
-            raise ValueError("onnx.export: an ExportedProgram has its open sizes already; leave dynamic_axes out")
         names = _names_of(model, args, kwargs, input_names)
         known = {*names, *(output_names or ())}
         if output_names is not None and dynamic_axes.keys() - known:

@@ -1,6 +1,7 @@
 """Writes: ONNX has values alone, so what is written into a tensor becomes a new value of it, of the tensors that it is
 a part of, and of the other views of the same memory, which are read anew when somebody asks."""
 
+import math
 import operator
 
 from .. import _C
@@ -136,10 +137,7 @@ class Memory:
             numbered = g.op("Range", g.scalar(0, _C.int64), g.op("Size", base), g.scalar(1, _C.int64))
             numbered = g.op("Reshape", numbered, g.op("Shape", base))
         else:
-            count = 1
-            for n in base.shape:
-                count *= n
-            numbered = g.const(OPS["arange"](count).reshape(base.shape), "places")
+            numbered = g.const(OPS["arange"](math.prod(base.shape)).reshape(base.shape), "places")
         numbered.shape = base.shape
         places = self._seen(node, numbered)
         places = g.op("Reshape", places, [-1, 1])

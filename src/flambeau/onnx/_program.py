@@ -36,7 +36,7 @@ class ONNXProgram:
         self._graph = self._translated()
 
     def _translated(self):
-        graph = translate(self._exported_program, self._options)
+        graph = translate(self._exported_program, self._options, self._weights)
         for value in graph.outputs:
             chosen = self._output_axes.get(value.name)
             if chosen:
@@ -97,8 +97,7 @@ class ONNXProgram:
         return given
 
     def _weight(self, name):
-        program = self._exported_program
-        return program.state_dict[name] if name in program.state_dict else program.constants[name]
+        return self._weights[name] if name in self._weights else self._exported_program._value(name)
 
     def _results(self, arrays):
         return tuple(_run.to_tensor(a, v.dtype) for a, v in zip(arrays, self._graph.outputs, strict=True))
@@ -158,7 +157,7 @@ class ONNXProgram:
             if name not in held or tuple(held[name].shape) != tuple(value.shape):
                 has = f"has shape {list(held[name].shape)} there" if name in held else "is no weight of it"
                 raise ValueError(f"apply_weights: {name!r}, of shape {list(value.shape)}, {has}")
-            held[name] = value.to(held[name].dtype)
+            self._weights[name] = value.detach().to(held[name].dtype)
         self._renew()
 
     def rename_axes(self, rename_mapping):

@@ -40,8 +40,8 @@ class Options:
     output_names: list = field(default_factory=list)
 
 
-def translate(program, options):
-    """The Graph of an ExportedProgram.
+def translate(program, options, weights):
+    """The Graph of an ExportedProgram, with other weights for those of these names.
 
     UnsupportedOperatorError where operators have no translation: it lists all of them.
     """
@@ -50,20 +50,20 @@ def translate(program, options):
     g = Emitter(graph, options.opset, options.fold)
     run = Run(program.graph_module, g, options)
     run.check()
-    values = _inputs(program, g, options)
+    values = _inputs(program, g, options, weights)
     outputs = run.all(values)
     _outputs(graph, g, outputs, reserved)
     graph.without_unused()
     return graph
 
 
-def _inputs(program, g, options):
+def _inputs(program, g, options, weights):
     """The Values of the placeholders: weights are constants, arguments inputs."""
-    values, weights, wishes = [], [], iter(options.input_names)
+    values, held_apart, wishes = [], [], iter(options.input_names)
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
         if spec.kind is not InputKind.USER_INPUT:
-            weights.append((len(values), spec))
+            held_apart.append((len(values), spec))
             values.append(None)
         elif isinstance(spec.arg, ConstantArgument):
             values.append(spec.arg.value)
@@ -73,8 +73,8 @@ def _inputs(program, g, options):
         else:
             held = node.meta["val"]
             values.append(g.input(next(wishes, node.name), held.dtype, sizes(held)))
-    for place, spec in weights:
-        tensor = program._value(spec.target).detach()
+    for place, spec in held_apart:
+        tensor = (weights[spec.target] if spec.target in weights else program._value(spec.target)).detach()
         if options.weights or spec.kind is InputKind.CONSTANT_TENSOR:
             values[place] = g.graph.weight(g.graph.name(spec.target), tensor)
         else:

@@ -10,7 +10,7 @@ from ._table import translates
 def convolution(g, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Conv or ConvTranspose; padding is the same on both sides."""
     nd = weight.rank - 2
-    stride, padding, dilation, output_padding = (_each(v, nd) for v in (stride, padding, dilation, output_padding))
+    stride, padding, dilation, output_padding = (each(v, nd) for v in (stride, padding, dilation, output_padding))
     given = {"strides": stride, "pads": padding * 2, "dilations": dilation, "group": groups}
     if isinstance(weight.shape[2], int) and all(isinstance(n, int) for n in weight.shape):
         given["kernel_shape"] = list(weight.shape[2:])
@@ -22,7 +22,8 @@ def convolution(g, input, weight, bias, stride, padding, dilation, transposed, o
     return found if input.rank == nd + 2 else g.squeeze(found, 0)
 
 
-def _each(v, nd):
+def each(v, nd):
+    """A number for each dimension, of one for all or of as many."""
     v = list(v) if isinstance(v, (tuple, list)) else [v]
     return v * nd if len(v) == 1 else v
 
@@ -30,7 +31,7 @@ def _each(v, nd):
 @translates("im2col")
 def im2col(g, input, kernel_size, dilation=1, padding=0, stride=1):
     """Each place of the kernel is a strided slice of the padded image; their stack is the columns."""
-    kernel, dilation, padding, stride = (_each(v, 2) for v in (kernel_size, dilation, padding, stride))
+    kernel, dilation, padding, stride = (each(v, 2) for v in (kernel_size, dilation, padding, stride))
     x = input if input.rank == 4 else g.unsqueeze(input, 0)
     x_shape = input.shape if input.rank == 4 else (1, *input.shape)
     channels, sides = x_shape[1], x_shape[2:]
@@ -53,7 +54,7 @@ def im2col(g, input, kernel_size, dilation=1, padding=0, stride=1):
 
 @translates("col2im")
 def col2im(g, input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    kernel, dilation, padding, stride = (_each(v, 2) for v in (kernel_size, dilation, padding, stride))
+    kernel, dilation, padding, stride = (each(v, 2) for v in (kernel_size, dilation, padding, stride))
     x = input if input.rank == 3 else g.unsqueeze(input, 0)
     found = g.op("Col2Im", x, g.listed(output_size), g.ints(kernel), dilations=dilation, pads=padding * 2,
                  strides=stride)

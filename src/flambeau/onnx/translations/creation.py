@@ -9,6 +9,7 @@ from .._emitter import Unavailable
 from .._graph import Value
 from ._table import entry, translates
 from .pointwise import operands
+from .views import broadcast
 
 
 def filled(g, size, number, dtype=None):
@@ -65,8 +66,7 @@ def zero_(g, self):
 
 @translates("copy_")
 def copy_(g, self, src, non_blocking=False):
-    src = g.cast(src, self.dtype)
-    return src if src.shape == self.shape else g.op("Expand", src, g.full_shape(self))
+    return broadcast(g, g.cast(src, self.dtype), self)
 
 
 @translates("arange")
@@ -195,6 +195,26 @@ def random_(g, self, low=None, high=None, *, generator=None):
     if high is None:
         raise Unavailable("random_ without bounds is not written; give them")
     return _integers(g, low or 0, high, _size(g, self))
+
+
+@translates("multinomial")
+def multinomial(g, self, num_samples, replacement=False, *, generator=None):
+    """Places of the largest of log p + noise, whose noise is Gumbel's: of all at once, or of a row for each draw."""
+    logs = g.op("Log", self)
+    size = _size(g, self)
+    if not replacement:
+        noisy = g.op("Add", logs, _gumbel(g, size, self.dtype))
+        _, places = g.op("TopK", noisy, g.listed([num_samples]), axis=-1, outputs=2)
+        places.dtype = _C.int64
+        return places
+    noise = _gumbel(g, [*size[:-1], num_samples, size[-1]], self.dtype)
+    return g.op("ArgMax", g.op("Add", g.unsqueeze(logs, self.rank - 1), noise), axis=-1, keepdims=0)
+
+
+def _gumbel(g, size, dtype):
+    """-log(-log(u))."""
+    u = _random(g, "RandomUniform", size, dtype, low_f=1e-7)
+    return g.op("Neg", g.op("Log", g.op("Neg", g.op("Log", u))))
 
 
 @translates("bernoulli_float_")

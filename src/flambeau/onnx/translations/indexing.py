@@ -180,14 +180,15 @@ def index_fill(g, self, dim, index, value):
     index = g.reshape(_int64(g, index), [-1])
     if isinstance(size, int):  # an index may count from the end
         index = g.op("Mod", index, g.scalar(size, _C.int64))
-    every = _range(g, size)
+    every = counting(g, size)
     hit = g.op("Equal", g.unsqueeze(every, 1), g.unsqueeze(index, 0))
     hit = g.cast(g.op("ReduceMax", g.cast(hit, _C.int32), [1], keepdims=0), _C.bool)
     hit = g.unsqueeze(hit, *range(1, self.rank - dim)) if self.rank - dim > 1 else hit
     return g.op("Where", hit, value, self)
 
 
-def _range(g, size):
+def counting(g, size):
+    """0, 1, … below a size."""
     if isinstance(size, int):
         return g.ints(list(range(size)))
     return g.op("Range", g.scalar(0, _C.int64), g.squeeze(size, 0), g.scalar(1, _C.int64))
@@ -320,7 +321,7 @@ def nonzero_numpy(g, self):
 def one_hot(g, self, num_classes=-1):
     if isinstance(num_classes, int) and num_classes < 0:
         raise Unavailable("one_hot without num_classes has a size that values decide; give num_classes")
-    every = _range(g, num_classes)
+    every = counting(g, num_classes)
     return g.cast(g.op("Equal", g.unsqueeze(_int64(g, self), self.rank), every), _C.int64)
 
 
@@ -336,7 +337,7 @@ def repeat_interleave_index(g, repeats, output_size=None):
     total = output_size if output_size is not None else g.op("ReduceSum", _int64(g, repeats), [0], keepdims=1)
     if isinstance(total, Value):
         total.number, total.shape = True, (1,)
-    after = g.op("LessOrEqual", g.unsqueeze(ends, 0), g.unsqueeze(_range(g, total), 1))
+    after = g.op("LessOrEqual", g.unsqueeze(ends, 0), g.unsqueeze(counting(g, total), 1))
     return g.op("ReduceSum", g.cast(after, _C.int64), [1], keepdims=0)
 
 

@@ -6,8 +6,8 @@ from ... import _C
 from ..._tensor.creation import tensor
 from ...ops import OPS
 from .._emitter import Unavailable
-from .._graph import Value
 from ._table import translates
+from .indexing import counting
 
 # ---- attention -------------------------------------------------------------------------------------------------------
 
@@ -58,13 +58,8 @@ def _causal(g, query, key):
     rows, columns = g.size(query, -2), g.size(key, -2)
     if isinstance(rows, int) and isinstance(columns, int):
         return g.const(tensor([[j <= i for j in range(columns)] for i in range(rows)], dtype=_C.bool), "causal")
-    rows, columns = (_count(g, n) for n in (rows, columns))
+    rows, columns = counting(g, rows), counting(g, columns)
     return g.op("LessOrEqual", g.unsqueeze(columns, 0), g.unsqueeze(rows, 1))
-
-
-def _count(g, n):
-    end = g.squeeze(n, 0) if isinstance(n, Value) else g.scalar(n, _C.int64)
-    return g.op("Range", g.scalar(0, _C.int64), end, g.scalar(1, _C.int64))
 
 
 def _repeated(g, query, x):

@@ -1,14 +1,12 @@
 """Normalisation: batches, layers, groups, root mean squares."""
 
+import math
+
 from ... import _C
 from ..._tensor.creation import tensor
 from .._emitter import Unavailable
 from ._table import translates
-from .reductions import variance
-
-
-def _half(dtype):
-    return dtype in (_C.float16, _C.bfloat16)
+from .reductions import is_half, variance
 
 
 def _ones(g, value, like, number, count):
@@ -54,7 +52,7 @@ def _into_convolution(g, input, weight, bias, mean, var, eps):
 
 def _by_batch(g, x, weight, bias, eps):
     """The statistics of the batch itself."""
-    wide = g.shaped(g.cast(x, _C.float32), x.shape) if _half(x.dtype) else x
+    wide = g.shaped(g.cast(x, _C.float32), x.shape) if is_half(x.dtype) else x
     dims = [d for d in range(x.rank) if d != 1]
     mean, var = variance(g, wide, dims, 0, True)
     found = g.op("Div", g.op("Sub", wide, mean), g.op("Sqrt", g.op("Add", var, g.scalar(eps, wide.dtype))))
@@ -74,17 +72,15 @@ def layer_norm(g, input, normalized_shape, weight=None, bias=None, eps=1e-5, cud
     if any(not isinstance(n, int) for n in normalized_shape):
         raise Unavailable("layer_norm over an open size is not written")
     if weight is None:
-        count = 1
-        for n in normalized_shape:
-            count *= n
-        weight = g.const(tensor([1.0] * count, dtype=input.dtype).reshape(tuple(normalized_shape)))
+        ones = tensor([1.0] * math.prod(normalized_shape), dtype=input.dtype)
+        weight = g.const(ones.reshape(tuple(normalized_shape)))
     return g.op("LayerNormalization", input, weight, bias, axis=-len(normalized_shape), epsilon_f=eps)
 
 
 @translates("rms_norm")
 def rms_norm(g, input, normalized_shape, weight=None, eps=None):
     dims = list(range(-len(normalized_shape), 0))
-    x = g.shaped(g.cast(input, _C.float32), input.shape) if _half(input.dtype) else input
+    x = g.shaped(g.cast(input, _C.float32), input.shape) if is_half(input.dtype) else input
     eps = eps if eps is not None else _EPS[x.dtype]
     if g.opset >= 23 and weight is not None:
         return g.op("RMSNormalization", input, weight, axis=dims[0], epsilon_f=eps)

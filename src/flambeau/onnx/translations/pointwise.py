@@ -85,13 +85,8 @@ def rsub(g, self, other, *, alpha=1):
 entry("mul", lambda g, self, other: binary(g, "Mul", self, other))
 
 
-def nan_kept(g, kind, *args):
-    """Max or Min, in which a NaN wins, as it does in ONNX."""
-    return binary(g, kind, *args)
-
-
-entry("maximum", lambda g, self, other: nan_kept(g, "Max", self, other))
-entry("minimum", lambda g, self, other: nan_kept(g, "Min", self, other))
+entry("maximum", lambda g, self, other: binary(g, "Max", self, other))
+entry("minimum", lambda g, self, other: binary(g, "Min", self, other))
 
 
 def _without_nan(kind):

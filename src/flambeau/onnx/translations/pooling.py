@@ -1,14 +1,12 @@
 """Pooling: maxima and means of windows, and the adaptive forms."""
 
+import math
+
 from ... import _C
 from ..._tensor.creation import tensor
 from .._emitter import Unavailable
 from ._table import entry, translates
-
-
-def _each(v, nd):
-    v = list(v) if isinstance(v, (tuple, list)) else [v]
-    return v * nd if len(v) == 1 else v
+from .convolution import each
 
 
 def _images(g, x, nd):
@@ -23,8 +21,8 @@ def _back(g, made, x, nd):
 
 
 def _max(g, self, kernel_size, stride, padding, dilation, ceil_mode, dims, places):
-    kernel = _each(kernel_size, dims)
-    stride, padding, dilation = (_each(v, dims) for v in (stride or kernel, padding, dilation))
+    kernel = each(kernel_size, dims)
+    stride, padding, dilation = (each(v, dims) for v in (stride or kernel, padding, dilation))
     x = _images(g, self, dims)
     return x, g.op("MaxPool", x, kernel_shape=kernel, strides=stride, pads=padding * 2, dilations=dilation,
                    ceil_mode=ceil_mode, outputs=2 if places else 1)
@@ -48,8 +46,8 @@ def max_pool(g, self, kernel_size, stride, padding, dilation, ceil_mode, dims):
 def _avg(nd):
     def translation(g, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
                     divisor_override=None):
-        kernel = _each(kernel_size, nd)
-        strides, padding = _each(stride or kernel, nd), _each(padding, nd)
+        kernel = each(kernel_size, nd)
+        strides, padding = each(stride or kernel, nd), each(padding, nd)
         x = _images(g, input, nd)
         if divisor_override is not None:  # the mean, times what it was divided by, over what it is to be divided by
             if any(padding):
@@ -60,10 +58,7 @@ def _avg(nd):
         made = g.op("AveragePool", x, kernel_shape=kernel, strides=strides, pads=padding * 2, ceil_mode=ceil_mode,
                     count_include_pad=int(count_include_pad))
         if divisor_override is not None:
-            count = 1
-            for k in kernel:
-                count *= k
-            made = g.op("Mul", made, g.scalar(count / divisor_override, input.dtype))
+            made = g.op("Mul", made, g.scalar(math.prod(kernel) / divisor_override, input.dtype))
         return _back(g, made, input, nd)
     return translation
 
@@ -141,10 +136,7 @@ def max_unpool(g, input, indices, kernel_size, stride=None, padding=0, output_si
     sides = g.shape[-dims:]
     if not all(isinstance(n, int) for n in sides):
         raise Unavailable("max_unpool to open sides is not written")
-    count = 1
-    for n in sides:
-        count *= n
     front = [g.size(x, 0), g.size(x, 1)]
-    zeros = g.expand(g.scalar(0, x.dtype), [*front, count])
+    zeros = g.expand(g.scalar(0, x.dtype), [*front, math.prod(sides)])
     made = g.op("ScatterElements", zeros, g.op("Reshape", places, [0, 0, -1]), g.op("Reshape", x, [0, 0, -1]), axis=2)
     return _back(g, g.reshape(made, [*front, *sides]), input, dims)

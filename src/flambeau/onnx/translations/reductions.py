@@ -33,7 +33,8 @@ def count_of(g, x, dim, dtype):
     return g.of(product, dtype)
 
 
-def _half(dtype):
+def is_half(dtype):
+    """Whether sums of this dtype are kept in float32."""
     return dtype in (_C.float16, _C.bfloat16)
 
 
@@ -41,7 +42,7 @@ def _simple(kind):
     """Sums of halves are kept in float32."""
     def translation(g, self, dim=None, keepdim=False, *, dtype=None):
         x, = operands(g, self)
-        if _half(x.dtype):
+        if is_half(x.dtype):
             x = g.cast(x, _C.float32)
         return reduced(g, kind, x, dim, keepdim)
     return translation
@@ -147,7 +148,7 @@ def spread(g, self, dim=None, correction=None, keepdim=False, unbiased=None):
         dim, unbiased = None, dim
     if unbiased is not None:
         correction = int(unbiased)
-    x = g.cast(self, _C.float32) if _half(self.dtype) else self
+    x = g.cast(self, _C.float32) if is_half(self.dtype) else self
     mean, var = variance(g, x, dim, correction, keepdim)
     found = g.op("Sqrt", var) if g.kind.startswith("std") else var
     if not g.kind.endswith("mean"):
@@ -177,7 +178,7 @@ def cumsum(g, self, dim, *, dtype=None):
     x, = operands(g, self)
     if not x.rank:
         return x
-    x = g.cast(x, _C.int64 if not x.dtype.is_floating_point else _C.float32 if _half(x.dtype) else x.dtype)
+    x = g.cast(x, _C.int64 if not x.dtype.is_floating_point else _C.float32 if is_half(x.dtype) else x.dtype)
     return g.op("CumSum", x, dim % self.rank)
 
 
