@@ -32,9 +32,9 @@ class Loaded {
   static std::unique_ptr<Plan> plan_for(const Program& p);
 
  private:
-  using Words64 = std::vector<int64_t>;
+  using Integers = std::vector<int64_t>;
   std::shared_ptr<const Archive> archive_;
-  Words64 words_;  // texts of operands lie in them
+  Integers words_;  // texts of operands lie in them
   std::vector<Content> weights_;
   std::vector<Input> inputs_;
   std::vector<std::string> outputs_;
@@ -43,14 +43,14 @@ class Loaded {
   // program's: of sizes a plan only relies on those that are 0, 1 or equal.
   struct Kept {
     std::vector<uint64_t> key;
-    Words64 sizes_at, words;
+    Integers sizes_at, words;
     bool serves(const Program& p) const;
   };
   std::vector<Kept> plans_;
   // How inputs of these sizes are run: written down as a whole, which a plan then runs; computed at once, but large
   // pointwise calls together, where the file has no plan for them; or at once, where all tensors are small.
   enum class Way : uint8_t { Whole, Together, AtOnce };
-  mutable std::map<Words64, Way> ways_;
+  mutable std::map<Integers, Way> ways_;
   struct Recording;
   static thread_local Recording* recording_;
 

@@ -1,10 +1,12 @@
 """Every operator, exported and run without Python, gives what it gives in Python."""
 
+import io
+
 import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.export import export
+from flambeau.export import export, save
 
 from ..core import seams
 from ..ops import battery
@@ -62,3 +64,17 @@ def test_every_operator(name):
         flambeau.manual_seed(0)
         for a, b in zip(run(program, *given), expected, strict=True):
             assert seams.same(battery.to_numpy(a), battery.to_numpy(b)), sample
+
+
+@pytest.mark.parametrize("name", battery.with_samples("graphs"))
+def test_every_program_can_be_saved(name):
+    """Whether the library can run it or not."""
+    sample = battery.samples(name, flambeau.float32)[0]
+    try:
+        program = export(Call(name, sample), tensors_of(sample))
+    except (*battery.REFUSALS, TypeError):
+        return
+    try:
+        save(program, io.BytesIO())
+    except (NotImplementedError, RuntimeError, TypeError) as error:
+        assert str(error).startswith("export.save: "), error

@@ -49,7 +49,7 @@ def native_program(program, place):
     try:
         found = LoweredProgram(program)
         found.write(inner, place)
-    except NotImplementedError as why:
+    except (NotImplementedError, OverflowError) as why:
         words.text(str(why))
         return words.bytes(), b""
     words.text("")
@@ -69,11 +69,21 @@ def _plans(found, words):
     return held.bytes()
 
 
+def _primitive(program):
+    """The program with all its steps taken apart."""
+    if is_primitive(program):
+        return program
+    try:
+        return program.run_decompositions()
+    except Exception as error:  # whatever it is: the program can be saved all the same
+        raise NotImplementedError(f"its operators cannot be taken apart: {error}") from error
+
+
 class LoweredProgram:
     """What becomes of an ExportedProgram: its weights and routines; the first is the whole."""
 
     def __init__(self, program):
-        self.program = program = program if is_primitive(program) else program.run_decompositions()
+        self.program = program = _primitive(program)
         self.weights, self.routines = {}, []
         signature = program.graph_signature
         graph = program.graph_module.graph
@@ -246,6 +256,8 @@ class _Routine:
         target, args = node.target, self._value(tuple(node.args), values)
         kwargs = {name: self._value(x, values) for name, x in node.kwargs.items()}
         if target is operator.getitem:
+            if isinstance(args[0], Numbered):
+                raise NotImplementedError("it takes an item of what is no list of results")
             return args[0][args[1]]
         if isinstance(target, _C.Op):
             return self._operator(node, target, args, kwargs)
