@@ -23,18 +23,20 @@ class Global:
 
 class Reduce:
     """The result of calling the global `function` with `args` (or, if `new`, of making an object of that class with
-    them), then given what to `extend` it with, `items` and `state`.
+    them), then given what to `extend` it with, `items` and `state`. One that is `whole` is not named again before all
+    of that is written: readers of TorchScript make the object at its end.
     """
 
-    __slots__ = ("args", "extend", "function", "items", "new", "state")
+    __slots__ = ("args", "extend", "function", "items", "new", "state", "whole")
 
-    def __init__(self, function, args, items=None, state=None, extend=None, new=False):
+    def __init__(self, function, args, items=None, state=None, extend=None, new=False, whole=False):
         self.function = function
         self.args = args
         self.items = items
         self.state = state
         self.extend = extend
         self.new = new
+        self.whole = whole
 
 
 class _Attribute(str):
@@ -257,7 +259,7 @@ class Writer:
         self.parts.append(b"\x81" if obj.new else b"R")
         if original is not None:
             self.keep.append(obj)
-            if not obj.new:
+            if not obj.whole:
                 self.remember(original)
         if obj.extend is not None:
             self.extend(list(obj.extend))
@@ -266,7 +268,7 @@ class Writer:
         if obj.state is not None:
             self.attributes(obj.state)
             self.parts.append(b"b")
-        if original is not None and obj.new:  # readers of TorchScript make such an object here, with its state
+        if original is not None and obj.whole:
             self.remember(original)
 
     def attributes(self, state):

@@ -207,7 +207,7 @@ class _Pickled(Collector):
 
     def _object(self, qualified, state):
         module, _, name = qualified.rpartition(".")
-        return Reduce(Global(module, name), (), state=state, new=True)
+        return Reduce(Global(module, name), (), state=state, new=True, whole=True)
 
     def _module(self, module):
         kind = module._kind

@@ -21,6 +21,8 @@ from ._classes import attribute_path
 from ._writing import OF_NUMBERS, Writer, assembled, quoted
 
 _SIZES = {READINGS[name] for name in ("size", "numel", "stride")}
+_TABLES = frozenset(("_forward_hooks", "_forward_hooks_always_called", "_forward_hooks_with_kwargs",
+                     "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"))
 _NUMBER = re.compile(r"_\d+$")
 
 
@@ -67,6 +69,7 @@ class Watched:
     def watching(self):
         """Inside, calls are noted, and Nodes know the calls that they are made in."""
         self.tracer.module_stack = type(self.tracer.module_stack)()
+        before = {module: set(vars(module)) for module in self.names}
         handles = [handle for module in self.names if module is not self.root for handle in (
             module.register_forward_pre_hook(self._enter, with_kwargs=True),
             module.register_forward_hook(self._leave, always_call=True))]
@@ -75,6 +78,9 @@ class Watched:
         finally:
             for handle in handles:
                 handle.remove()
+            for module, names in before.items():  # a module with tables of hooks, even empty ones, is slower to call
+                for name in [n for n, table in vars(module).items() if n in _TABLES and not table and n not in names]:
+                    del vars(module)[name]
 
     def _enter(self, module, args, kwargs):
         leaves, spec = _pytree.tree_flatten((args, kwargs))
