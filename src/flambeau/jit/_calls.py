@@ -258,7 +258,7 @@ class CallWriter(Writer):
     def _inner(self, call):
         """The line of a call of an inner module, whose method is written."""
         inner = CallWriter(self.graph, self.trace, call, self.methods, self)
-        name, given, results = inner.method()
+        name, given, results = inner.as_method()
         path = attribute_path(self.trace.watched.path(call.module, self.call_.module))
         made = f"{path}.{name}({', '.join(map(self.text_of, given))})"
         outside = [(node, place) for node, place in results if node not in self.names]
@@ -277,7 +277,7 @@ class CallWriter(Writer):
         nodes, spec = given
         return assembled(spec, [(self.value(node), "Tensor") for node in nodes])[0]
 
-    def method(self):
+    def as_method(self):
         """(name of the method, what it is given, [(Node of a result, its place in what is returned)])."""
         call = self.call_
         declared, given = self._arguments()

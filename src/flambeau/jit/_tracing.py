@@ -189,7 +189,7 @@ def _method(name, trace, recorded, methods, receiver=None):
     assert not writer.more, writer.more
     for call in trace.watched.without_steps():
         if id(call.module) not in methods.texts:
-            CallWriter(trace.tracer.graph, trace, call, methods, writer).method()
+            CallWriter(trace.tracer.graph, trace, call, methods, writer).as_method()
     head = ", ".join([f"self: {receiver}"] * (receiver is not None) + declared)
     lines = [f"def {name}({head}) -> {kind}:", *(f"  {line}" for line in writer.lines), f"  return {result}"]
     return "\n".join(lines) + "\n"

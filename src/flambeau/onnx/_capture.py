@@ -13,6 +13,7 @@ from ..export.dynamic_shapes import DimHint
 from ..fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode
 from ..nn import Module
 from ..ops import OPS
+from ..ops.dims import wrap_dim
 from ..overrides import TorchFunctionMode
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._emitter import sizes
@@ -169,7 +170,7 @@ def of_axes(axes, names, args, kwargs):
         for d, text in chosen.items():
             label = _dim_name(text)
             texts[label] = text
-            one[d % leaf.dim()] = dims.setdefault(label, Dim(label))
+            one[wrap_dim(d, leaf.dim(), "onnx.export")] = dims.setdefault(label, Dim(label))
         said.append(one)
     its_args, its_kwargs = tree_unflatten(said, spec)
     return (*its_args, *its_kwargs.values()), texts

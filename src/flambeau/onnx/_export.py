@@ -141,7 +141,7 @@ def _refuse(operator_export_type, export_modules_as_functions, autograd_inlining
 def _names_of(model, args, kwargs, input_names):
     """Names of the leaves of the arguments: those given, then those of forward's parameters."""
     module = model if isinstance(model, Module) else _Function(model)
-    return [*(input_names or ()), *_trace._names(module, args, kwargs)[1][len(input_names or ()):]]
+    return [*(input_names or ()), *_trace.call_names(module, args, kwargs)[1][len(input_names or ()):]]
 
 
 def _exported(model, args, kwargs, opset, input_names, output_names, dynamic_shapes, dynamic_axes, table, fold,

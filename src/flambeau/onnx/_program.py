@@ -156,7 +156,7 @@ class ONNXProgram:
         for name, value in state_dict.items():
             if name not in held or tuple(held[name].shape) != tuple(value.shape):
                 has = f"has shape {list(held[name].shape)} there" if name in held else "is no weight of it"
-                raise ValueError(f"apply_weights: {name!r}, of shape {list(value.shape)}, {has}")
+                raise ValueError(f"apply_weights: {shown(name)}, of shape {list(value.shape)}, {has}")
             self._weights[name] = value.detach().to(held[name].dtype)
         self._renew()
 

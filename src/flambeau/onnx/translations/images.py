@@ -1,6 +1,7 @@
 """Images resized and sampled, and regions of them."""
 
 from ... import _C
+from ..._shown import shown
 from ..._tensor.creation import tensor
 from .._emitter import Unavailable
 from .._graph import Value
@@ -27,7 +28,7 @@ def interpolate(g, input, size=None, scale_factor=None, mode="nearest", align_co
         wanted = size if size is not None else list(g.shape[2:])
         return adaptive_avg_pool(g, input, wanted, nd)
     if mode not in _MODES:
-        raise Unavailable(f"interpolate: mode={mode!r} is not in ONNX; use bilinear or bicubic")
+        raise Unavailable(f"interpolate: mode={shown(mode)} is not in ONNX; use bilinear or bicubic")
     given = {"mode": _MODES[mode], "antialias": int(antialias) if antialias else None}
     if mode == "nearest":
         given |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
