@@ -171,13 +171,13 @@ TensorRef Loaded::read_weight(Words& words, const std::vector<Storage*>& storage
   if (!archive_) return t;
   if (uint64_t(storage) >= storages.size()) words.fail("a weight has no memory");
   Storage* s = storages[size_t(storage)];
-  int64_t last = offset, bytes;
+  int64_t last = offset;
   bool wrong = offset < 0 || std::ranges::any_of(strides, [](int64_t step) { return step < 0; });
   for (size_t k = 0; k < sizes.size() && t->numel; ++k) {
     int64_t reach;
     wrong |= __builtin_mul_overflow(sizes[k] - 1, strides[k], &reach) || __builtin_add_overflow(last, reach, &last);
   }
-  wrong |= __builtin_mul_overflow(t->numel ? last + 1 : 0, t->itemsize(), &bytes) || bytes > int64_t(s->nbytes);
+  wrong |= t->numel && uint64_t(last) >= s->nbytes / size_t(t->itemsize());
   if (wrong) words.fail("a weight reaches beyond its memory");
   retain(t->storage = s);
   t->data = static_cast<char*>(s->data) + (t->numel ? offset * t->itemsize() : 0);

@@ -40,14 +40,20 @@ struct Fitting {
     n = v.scalar().to<double>();
     return true;
   }
-  bool list_of_ints(const Arg& arg, const Operand& o, Value& v) const {
-    const bool one = o.kind != Operand::Kind::List;  // which stands for all
-    const size_t n = one ? size_t(std::max(arg.repeat, 1)) : o.list.size();
-    int64_t* list = to.memory.take<int64_t>(n);
+  // The numbers of a list, or one that stands for `repeat` of them; false where `read` does not take one.
+  template <class T, class Read>
+  bool numbers(const Operand& o, int repeat, std::span<T>& list, const Read& read) const {
+    const bool one = o.kind != Operand::Kind::List;
+    const size_t n = one ? size_t(repeat) : o.list.size();
+    list = {to.memory.take<T>(n), n};
     for (size_t k = 0; k < n; ++k)
-      if (!integer(look(one ? o : o.list[k]), list[k])) return false;
-    v.tag = Tag::Ints;
-    v.ints = {list, int64_t(n)};
+      if (!read(look(one ? o : o.list[k]), list[k])) return false;
+    return true;
+  }
+  bool list_of_ints(const Arg& arg, const Operand& o, Value& v) const {
+    std::span<int64_t> list;
+    if (!numbers(o, std::max(arg.repeat, 1), list, [this](auto& c, auto& n) { return integer(c, n); })) return false;
+    v = Value(Dims(list));
     return true;
   }
   bool list_of_bools(const Arg& arg, const Operand& o, Value& v) const {
@@ -59,14 +65,11 @@ struct Fitting {
     return true;
   }
   bool list_of_floats(const Arg& arg, const Operand& o, Value& v) const {
-    const bool one = o.kind != Operand::Kind::List;
-    if (one && !arg.repeat) return false;
-    const size_t n = one ? size_t(arg.repeat) : o.list.size();
-    double* list = to.memory.take<double>(n);
-    for (size_t k = 0; k < n; ++k)
-      if (!real(look(one ? o : o.list[k]), list[k])) return false;
+    std::span<double> list;
+    if (o.kind != Operand::Kind::List && !arg.repeat) return false;
+    if (!numbers(o, arg.repeat, list, [this](auto& c, auto& n) { return real(c, n); })) return false;
     v.tag = Tag::Floats;
-    v.floats = {list, int64_t(n)};
+    v.floats = {list.data(), int64_t(list.size())};
     return true;
   }
   bool list_of_tensors(const Operand& o, bool optional, Value& v) const {

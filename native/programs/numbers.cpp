@@ -130,8 +130,8 @@ Value root(Given g) {
 
 template <bool Larger>
 Value extreme(Given g) {
-  const Value *best = &number(g, 0), *next = &number(g, 1);
-  return (Larger ? real(*next) > real(*best) : real(*next) < real(*best)) ? *next : *best;
+  const bool second = compared(g, [](auto a, auto b) { return Larger ? b > a : b < a; }).b;
+  return number(g, second);
 }
 Value sum(Given g) {
   Content total{Value(int64_t(0))};

@@ -1,6 +1,7 @@
 """The library without Python runs saved programs: from C, from threads, with plans of the file; damaged files, too."""
 
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,25 @@ def test_damaged_files_are_errors(images):
     done = call("fuzz", folder / "net.pt2", arrays(folder / "y.npz", flambeau.randn(2, 3, 32, 32)), 0, 300)
     assert not done.returncode, done.stderr
     assert 100 < int(done.stdout) <= 300
+
+
+def test_a_weight_that_ends_near_2_to_63_is_an_error(tmp_path):
+    class Bytes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", flambeau.arange(5, dtype=flambeau.uint8))
+
+        def forward(self, x):
+            return x + self.table.sum()
+
+    path = tmp_path / "bytes.pt2"
+    save(export(Bytes(), (flambeau.ones(2),)), path)
+    layout, far = struct.pack("<5q", 1, 5, 1, 1, 0), struct.pack("<5q", 1, 2**63 - 1, 1, 1, 1)
+    raw = path.read_bytes()
+    assert raw.count(layout) == 1  # sizes [5], strides [1], offset 0
+    path.write_bytes(raw.replace(layout, far))
+    done = call("run", path, arrays(tmp_path / "x.npz", flambeau.ones(2)), tmp_path / "out.npz")
+    assert done.returncode == 1 and "a weight reaches beyond its memory" in done.stderr
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")

@@ -4,6 +4,7 @@ from array import array
 from struct import pack, unpack
 
 from .. import _C
+from ..ops.kinds import OPS
 
 #: how an argument or operand begins (native/runtime/literal.h)
 _KINDS = {name: k for k, name in enumerate((
@@ -40,6 +41,10 @@ class Words:
         self.all.append(len(raw))
         self.all.frombytes(raw + bytes(-len(raw) % 8))
 
+    def dtype(self, dtype):
+        """A dtype: the text of its name."""
+        self.text(str(dtype).removeprefix("torch."))
+
     def numbers(self, numbers):
         """How many, and the integers."""
         self.items(numbers, self.number)
@@ -53,6 +58,12 @@ class Words:
     def bytes(self):
         """All of it, in the processor's order of bytes, which is that of the library."""
         return self.all.tobytes()
+
+
+def native_name(op):
+    """(the name under which native code knows an operator, whether it is an in-place form of the one of that name)."""
+    own = op.name in OPS
+    return op.name if own else op.name.removesuffix("_"), not own
 
 
 class Numbered:
@@ -104,7 +115,7 @@ def write_operand(words, x):
         words.items(x, lambda item: write_operand(words, item))
     elif isinstance(x, _C.dtype):
         begin("dtype")
-        words.text(str(x).removeprefix("torch."))
+        words.dtype(x)
     elif isinstance(x, _C.device) and x.type in ("cpu", "meta"):
         begin("device")
         words.number(x.type == "meta")

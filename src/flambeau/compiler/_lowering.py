@@ -3,9 +3,8 @@
 from operator import getitem
 from typing import NamedTuple
 
-from .._graph.words import Numbered, Words, write_operand
+from .._graph.words import Numbered, Words, native_name, write_operand
 from ..fx import Node
-from ..ops.kinds import OPS
 from ._fusion import steps_of
 from ._writer import Given, value_of
 from .passes.matching import arguments
@@ -33,9 +32,9 @@ def _write_step(words, leader, calls):
 
 
 def _write_call(words, op, args, makes, entry):
-    own = op.name in OPS
-    words.text(op.name if own else op.name.removesuffix("_"))
-    words.number(not own)
+    name, inplace = native_name(op)
+    words.text(name)
+    words.number(inplace)
     words.items(args, lambda a: write_operand(words, a))
     words.numbers(makes)
     words.number(entry)

@@ -11,7 +11,7 @@ import operator
 from array import array
 
 from .. import _C, as_tensor, control_flow, empty
-from .._graph.words import Numbered, Words, write_operand
+from .._graph.words import Numbered, Words, native_name, write_operand
 from .._shown import class_name, shown
 from .._symbolic import numbers
 from .._symbolic.expressions import Poly, constant
@@ -169,7 +169,7 @@ class LoweredProgram:
 
         def weight(tensor):
             words.number(numbers[tensor.untyped_storage().data_ptr()])
-            words.text(str(tensor.dtype).removeprefix("torch."))
+            words.dtype(tensor.dtype)
             words.numbers(tensor.shape)
             words.numbers(tensor.stride())
             words.number(tensor.storage_offset())
@@ -182,7 +182,7 @@ class LoweredProgram:
             is_tensor = isinstance(spec.arg, TensorArgument)
             words.text(name)
             words.number(is_tensor)
-            words.text(str(node.meta["val"].dtype).removeprefix("torch.") if is_tensor else "int64")
+            words.dtype(node.meta["val"].dtype if is_tensor else _C.int64)
             words.numbers([int(e) if e.is_number else -1 for e in self._asked(node, what)] if is_tensor else [])
 
         words.items(self.given, given)
@@ -289,8 +289,8 @@ class _Routine:
         results = [made.get(k) for k in range(max(made, default=-1) + 1)] if several else [self.register()]
 
         def head(words):
-            words.number(op.is_inplace and op.name not in OPS)
-            words.items(forms, lambda form: (words.text(_native_name(form[0])), self._operands(words, form[1])))
+            words.number(native_name(forms[0][0])[1])
+            words.items(forms, lambda form: (words.text(native_name(form[0])[0]), self._operands(words, form[1])))
 
         self.emit(_CALL, head, None, results)
         return made if several else results[0]
@@ -323,10 +323,9 @@ class _Routine:
         carried, walked = tree_leaves(init), tree_leaves(xs)
         inner, (leaves, spec) = self._inner(body)
         made = self._made(leaves)
-        rank = walked[0]
         settings = [len(carried), len(walked), dim, reverse, inner]
         if dim < 0:
-            raise NotImplementedError(f"a scan walks along dimension {dim}, counted from the end ({rank})")
+            raise NotImplementedError(f"a scan walks along dimension {dim}, counted from the end")
         self.emit(_SCAN, lambda words: [words.number(int(n)) for n in settings],
                   (*carried, *walked, *additional_inputs), made)
         return tree_unflatten(made, spec)
@@ -338,11 +337,6 @@ class _Routine:
         self.emit(_SCAN, lambda words: [words.number(n) for n in (0, len(walked), 0, 0, inner)],
                   (*walked, *additional), made)
         return tree_unflatten(made, spec)
-
-
-def _native_name(op):
-    """The name under which native code knows an operator; an in-place form is the operator itself there."""
-    return op.name if op.name in OPS else op.name.removesuffix("_")
 
 
 def _forms(op, args, kwargs):
