@@ -1,24 +1,9 @@
 """Whether this thread exports a program: what a model may ask to do without what no program can hold."""
 
-import contextlib
-import threading
+from .inside import Inside
 
-
-class _State(threading.local):
-    depth = 0
-
-
-_state = _State()
-
-
-@contextlib.contextmanager
-def exporting():
-    """Inside, a program is exported."""
-    _state.depth += 1
-    try:
-        yield
-    finally:
-        _state.depth -= 1
+#: inside, a program is exported
+exporting = Inside("exporting")
 
 
 def is_exporting():
@@ -32,4 +17,4 @@ def is_exporting():
     >>> program.module()(flambeau.ones(2)), Asks()(flambeau.ones(2))
     (tensor([2., 2.]), tensor([1., 1.]))
     """
-    return _state.depth > 0
+    return bool(exporting)

@@ -3,11 +3,11 @@
 import contextlib
 import contextvars
 
+from .._graph.inside import Inside
 from .._shown import shown
 
-_depth = contextvars.ContextVar("traces", default=0)  # each thread has its own
-
-
+#: inside, this thread runs a trace
+tracing = Inside("tracing")
 _fusion = contextvars.ContextVar("fusion", default=(("STATIC", 2), ("DYNAMIC", 10)))
 
 
@@ -17,16 +17,6 @@ class TracerWarning(Warning):
 
 class TracingCheckError(Exception):
     """The program of a trace fails where the module does not."""
-
-
-@contextlib.contextmanager
-def tracing():
-    """Inside, this thread runs a trace."""
-    token = _depth.set(_depth.get() + 1)
-    try:
-        yield
-    finally:
-        _depth.reset(token)
 
 
 def set_fusion_strategy(strategy):
@@ -65,4 +55,4 @@ def optimized_execution(should_optimize):
 
 def is_tracing():
     """Whether jit.trace runs this."""
-    return _depth.get() > 0
+    return bool(tracing)

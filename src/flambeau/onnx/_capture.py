@@ -6,6 +6,7 @@ from types import FunctionType
 import flambeau
 
 from .. import _C
+from .._graph.inside import Inside
 from .._tensor.overriding import passing_once
 from ..export import Dim, ExportedProgram, _trace
 from ..export._decompositions import is_primitive
@@ -18,31 +19,18 @@ from ..overrides import TorchFunctionMode
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._emitter import sizes
 
-
-class _State:
-    """Whether a model is being exported."""
-
-    exporting = False
-
-
-@contextlib.contextmanager
-def exporting():
-    """Inside, `is_in_onnx_export()` is true."""
-    before, _State.exporting = _State.exporting, True
-    try:
-        yield
-    finally:
-        _State.exporting = before
+#: inside, `is_in_onnx_export()` is true
+exporting = Inside("onnx")
 
 
 def is_in_onnx_export():
-    """Whether a model is being exported.
+    """Whether this thread is exporting a model.
 
     >>> import flambeau
     >>> flambeau.onnx.is_in_onnx_export()
     False
     """
-    return _State.exporting
+    return bool(exporting)
 
 
 # ---- operators that stay whole ---------------------------------------------------------------------------------------

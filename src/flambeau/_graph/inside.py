@@ -1,0 +1,31 @@
+"""Blocks that a program can ask whether it is inside of: traces and exports. Each thread has its own answer."""
+
+import contextlib
+import contextvars
+
+
+class Inside:
+    """`with block():` is such a block, and `bool(block)` says whether this thread is inside.
+
+    >>> from flambeau._graph.inside import Inside
+    >>> block = Inside("block")
+    >>> with block():
+    ...     bool(block)
+    True
+    >>> bool(block)
+    False
+    """
+
+    def __init__(self, name):
+        self._depth = contextvars.ContextVar(name, default=0)
+
+    @contextlib.contextmanager
+    def __call__(self):
+        token = self._depth.set(self._depth.get() + 1)
+        try:
+            yield
+        finally:
+            self._depth.reset(token)
+
+    def __bool__(self):
+        return self._depth.get() > 0
