@@ -150,7 +150,6 @@ X = flambeau.arange(12).reshape(3, 4)
 @pytest.mark.parametrize("key, expected", [
     ((slice(None, None, -1), 0), [8, 4, 0]), (range(2), [[0, 1, 2, 3], [4, 5, 6, 7]]),
     ([True, False, True], [[0, 1, 2, 3], [8, 9, 10, 11]]),
-    (flambeau.tensor([1, 0, 1], dtype=flambeau.uint8), [[0, 1, 2, 3], [8, 9, 10, 11]]),
     (flambeau.tensor(1), [4, 5, 6, 7]), (np.int64(1), [4, 5, 6, 7]), (np.array([0, 2])[:1], [[0, 1, 2, 3]]),
     ((flambeau.tensor(1), flambeau.tensor(2)), 6), (True, [X.tolist()]), (([0, 2], [1, 3]), [1, 11]),
     (X > 9, [10, 11]), ((..., -1), [3, 7, 11]), ((slice(0, 0), [0]), []),
@@ -189,3 +188,17 @@ def test_repeated_places():
     assert y.tolist() == [3, 0, 2]
     y.put_(places, flambeau.ones(3), accumulate=True)
     assert y.tolist() == [5, 0, 3]
+
+
+def test_a_mask_of_bytes_says_that_it_is_a_mask():
+    x = flambeau.arange(3)
+    with pytest.warns(UserWarning, match="uint8 is a mask"):
+        assert x[flambeau.tensor([1, 0, 1], dtype=flambeau.uint8)].tolist() == [0, 2]
+
+
+def test_indices_of_take_along_dim_and_tensor_split_are_int64():
+    x = flambeau.ones(4)
+    for call in (lambda: flambeau.take_along_dim(x, flambeau.tensor([0], dtype=flambeau.int32), 0),
+                 lambda: x.tensor_split(flambeau.tensor(1.5)), lambda: x.tensor_split(flambeau.tensor([[1]]))):
+        with pytest.raises(RuntimeError, match="int64"):
+            call()

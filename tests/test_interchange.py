@@ -176,3 +176,34 @@ def test_containers_that_are_arrays_are_read_as_such():
     assert flambeau.as_tensor(frame["b"][1:], dtype=flambeau.float32).tolist() == [4]
     with pytest.raises(TypeError, match="no dtype corresponds to array elements of format 'O'"):
         flambeau.as_tensor(pandas.DataFrame({"a": ["x"]}))
+
+
+def test_asarray_of_a_capsule_and_without_a_copy():
+    x = flambeau.ones(2)
+    assert flambeau.asarray(x.__dlpack__()).data_ptr() == x.data_ptr()
+    assert flambeau.asarray(x.__dlpack__(), copy=True).data_ptr() != x.data_ptr()
+    assert flambeau.asarray(x, copy=False) is x
+    for call in (lambda: flambeau.asarray(x, dtype=flambeau.int64, copy=False),
+                 lambda: flambeau.asarray(x.numpy(), dtype=flambeau.int64, copy=False),
+                 lambda: flambeau.asarray([1], copy=False), lambda: flambeau.frombuffer([1], dtype=flambeau.int8)):
+        with pytest.raises(ValueError):
+            call()
+    with pytest.raises(TypeError, match="streams"):
+        x.__dlpack__(stream=object())
+
+
+def test_numbers_and_truth_of_python():
+    for convert in (int, float, complex):
+        with pytest.raises((ValueError, RuntimeError), match="one element"):
+            convert(flambeau.ones(2))
+    assert flambeau.tensor([0j, 1j], dtype=flambeau.bool).tolist() == [False, True]
+
+
+def test_joining_nothing_along_any_dimension():
+    assert flambeau.cat([flambeau.empty(0), flambeau.empty(0)], 1).shape == (0,)
+
+
+def test_the_quantile_of_nan_has_its_gradient_where_the_nan_is():
+    x = flambeau.tensor([1.0, float("nan"), 3.0], requires_grad=True)
+    x.quantile(0.5).backward()
+    assert x.grad.tolist() == [0, 1, 0]

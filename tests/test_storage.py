@@ -126,3 +126,22 @@ def test_a_copy_of_a_storage():
     storage = flambeau.arange(4, dtype=flambeau.uint8).untyped_storage()
     copy = flambeau.asarray(storage, dtype=flambeau.uint8, copy=True)
     assert copy.tolist() == [0, 1, 2, 3] and copy.data_ptr() != storage.data_ptr()
+
+
+def test_resize_in_a_memory_format():
+    x = flambeau.arange(24.0)
+    x.resize_(1, 2, 3, 4, memory_format=flambeau.channels_last)
+    assert x.is_contiguous(memory_format=flambeau.channels_last) and x.stride() == (24, 1, 8, 2)
+    y = flambeau.empty(24).resize_as_(x, memory_format=flambeau.preserve_format)
+    assert y.stride() == x.stride() and y.resize_as_(y).stride() == x.stride()
+    with pytest.raises(RuntimeError, match="resize_as_"):
+        y.resize_(2, memory_format=flambeau.preserve_format)
+    assert y.shape == x.shape
+
+
+def test_typed_storages_from_buffers():
+    numbers = flambeau.ShortStorage.from_buffer(bytes([1, 0, 0, 2]), "little")
+    assert numbers.tolist() == [1, 512] and numbers.dtype is flambeau.int16
+    assert flambeau.ShortStorage.from_buffer(bytes([1, 0, 0, 2]), "big").tolist() == [256, 2]
+    with pytest.raises(RuntimeError, match="byte_order"):
+        flambeau.ShortStorage.from_buffer(bytes(4))

@@ -202,7 +202,7 @@ void write(char* at, DType dtype, const Value& v) {
   if (is_integral(dtype) && s.category == Category::Floating && !(s.re > -9.3e18 && s.re < 1.85e19))
     fail(s.re != s.re ? ErrorKind::Value : ErrorKind::Overflow, "tensor(): cannot convert float ", s.re, " to ",
          dtype_name(dtype));
-  if (s.category == Category::Complex && !is_complex(dtype))
+  if (s.category == Category::Complex && !is_complex(dtype) && dtype != DType::Bool)
     type_error("tensor(): a complex number cannot become ", dtype_name(dtype));
   store_scalar(at, s, dtype);
 }
@@ -415,6 +415,8 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
     auto hold = std::make_unique<BufferHold>();
     if (PyObject_GetBuffer(buffer, &hold->view, PyBUF_WRITABLE) < 0) {
       PyErr_Clear();
+      if (!PyObject_CheckBuffer(buffer))
+        value_error("frombuffer: expected a buffer (bytes, bytearray, memoryview …), got a ", Py_TYPE(buffer)->tp_name);
       checked(PyObject_GetBuffer(buffer, &hold->view, PyBUF_SIMPLE));
     }
     Py_buffer& b = hold->view;

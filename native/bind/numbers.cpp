@@ -114,7 +114,7 @@ PyObject* richcompare(PyObject* a, PyObject* b, int how) { return binary(compare
 
 Tensor& one_element(PyObject* o, const char* what) {
   Tensor& t = *as_tensor(o);
-  if (t.numel != 1) runtime_error(what, ": only a tensor of one element is a number, got ", t.numel, " elements");
+  if (t.numel != 1) value_error(what, ": only a tensor of one element is a number, got ", t.numel, " elements");
   return t;
 }
 int nb_bool(PyObject* o) {

@@ -1,5 +1,6 @@
 // Where the results of a call go when the caller names a place: what out= accepts, and what it looks like afterwards.
 #include "op_type.h"
+#include "tensor_type.h"
 
 namespace flambeau {
 
@@ -11,12 +12,18 @@ void check_out_of_inference(const char* name, const Tensor& out) {
 
 namespace {
 
+// Numbers in a row go into a tensor of as many elements in the order of its indices, whatever its shape is.
+bool in_order(std::string_view name) {
+  return name == "arange" || name == "linspace" || name == "logspace" || name == "range";
+}
+
 // out=: `result` goes into `out`, which takes its shape.
 void write_out(const char* name, PyObject* out, Tensor& result) {
   if (!is_tensor(out)) type_error(name, "(): argument 'out' must be Tensor, not ", Py_TYPE(out)->tp_name);
   Tensor& t = *as_tensor(out);
   if (&t == &result) return;
-  if (tls.grad_enabled && (tensor_requires_grad(t) || tensor_requires_grad(result)))
+  const bool asked = result.flags & kRequiresGrad && !result.grad_fn;  // by requires_grad=True
+  if (tls.grad_enabled && (tensor_requires_grad(t) || (tensor_requires_grad(result) && !asked)))
     runtime_error(name, "(): out= has no gradient, and an argument requires grad; leave out= away, or call it under "
                   "no_grad");
   check_out_of_inference(name, t);
@@ -32,6 +39,8 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
     runtime_error(name, ": out= is on ", device_name(t.device), " but the result on ", device_name(result.device));
   const bool fits = t.ndim == result.ndim && std::equal(t.sizes, t.sizes + t.ndim, result.sizes);
   await_calls(t);
+  if (!fits && t.numel == result.numel && in_order(name))
+    set_dims(result, t.shape(), contiguous_strides(t.shape()));
   resize_for_out(t, result.shape(), name);
   // linalg gives an empty `out` the order of dimensions that LAPACK writes in
   if (!fits && result.ndim >= 2 && std::string_view(name).starts_with("linalg_")) {
@@ -41,6 +50,7 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
   }
   copy_into(t, result);
   bump_version(t);
+  if (asked) set_requires_grad_of(t, true);
 }
 
 bool stands_in(std::string_view list, std::string_view name) {  // whole words
@@ -50,20 +60,27 @@ bool stands_in(std::string_view list, std::string_view name) {  // whole words
   return false;
 }
 
-// What PyTorch refuses of out=: another dtype than the result's where nothing is converted on the way, and the memory
-// of an operand that is read out of order.
+// What PyTorch refuses of out=: another dtype than the one asked for, or than the result's where nothing is converted on
+// the way, and the memory of an operand that is read out of order.
 void check_out(const OpDef& op, const Frame& f, PyObject* out, Tensor& result) {
   constexpr std::string_view kStrict =
       "mm bmm addmm baddbmm matmul dot mv sort topk max.dim min.dim index_select take softmax log_softmax tril triu "
       "amax amin "
-      "argmax argmin kthvalue masked_select index_add index_copy scatter_src scatter_value scatter_add scatter_reduce "
+      "argmax argmin kthvalue nonzero masked_select index_add index_copy scatter_src scatter_value scatter_add "
+      "scatter_reduce "
       "gather "
-      "aminmax median.dim nanmedian.dim mode multinomial logcumsumexp cummax cummin index_reduce diag";
+      "aminmax median.dim nanmedian.dim mode multinomial logcumsumexp cummax cummin index_reduce diag quantile nanquantile";
   constexpr std::string_view kApart = "gather index_select take masked_select kthvalue mode max.dim min.dim cat stack";
   if (!is_tensor(out)) return;
   Tensor& t = *as_tensor(out);
   if (t.dtype != result.dtype && stands_in(kStrict, op.name))
     runtime_error(op.shown, ": out= must be ", dtype_name(result.dtype), ", as the result, got ", dtype_name(t.dtype));
+  if (stands_in("any all", op.name) && t.dtype != DType::Bool && t.dtype != DType::UInt8)
+    runtime_error(op.shown, ": out= must be bool or uint8, got ", dtype_name(t.dtype));
+  for (size_t k = 0; k < op.schema.args.size(); ++k)
+    if (const Value& v = f.values[k]; v.tag == Tag::DType && v.dtype != t.dtype)
+      runtime_error(op.shown, ": dtype=", dtype_name(v.dtype), " and out= of ", dtype_name(t.dtype),
+                    " do not go together; leave dtype out");
   if (!stands_in(kApart, op.name)) return;
   auto check = [&](const Tensor* x) {
     if (x && (x == &t || (t.storage && x->storage == t.storage && x->numel && t.numel)))

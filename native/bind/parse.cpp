@@ -57,7 +57,7 @@ struct Parsing {
 bool takes_none(const Arg& arg, Value& v) {
   if (arg.optional || (arg.has_default && arg.value.none())) return v = Value(), true;
   const bool option = arg.type == Type::MemoryFormat || arg.type == Type::Layout || arg.type == Type::DType ||
-                      arg.type == Type::Device;
+                      arg.type == Type::Device || (arg.type == Type::Ints && arg.ints.empty());
   if (!arg.has_default || !option) return false;
   v = arg.value;
   return true;

@@ -43,7 +43,7 @@ static int64_t index_of(PyObject* o) {
 }
 
 bool is_index(PyObject* o) {
-  if (PyLong_Check(o)) return true;
+  if (PyLong_Check(o)) return !PyBool_Check(o);  // sum(True): a keepdim where the dim belongs
   if (PyFloat_Check(o) || PyUnicode_Check(o)) return false;
   if (is_tensor(o)) return as_tensor(o)->numel == 1 && !is_differentiable(as_tensor(o)->dtype);
   return PyIndex_Check(o);

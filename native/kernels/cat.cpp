@@ -35,7 +35,8 @@ void infer_cat(Call& c) {
     if (t->ndim == 0) runtime_error(c.name(), ": zero-dimensional tensor cannot be concatenated");
     if (!skipped(*t) && !first) first = t;
   }
-  if (!first) first = tensors[0];
+  if (!first)  // only 1-d tensors without elements: any dim
+    return void(c.output(Dims{tensors[0]->sizes, 1}, joint_dtype(tensors), tensors[0]->device));
   Layout l(*first);
   int64_t d = c.dim(1, first->ndim), total = 0;
   for (size_t k = 0; k < tensors.size(); ++k) {
@@ -77,7 +78,9 @@ void join(Tensor& out, std::span<Tensor* const> tensors, int64_t d, bool stacked
   }
   if (pieces.count) copy_pieces(out.data, outer, pitch, out.itemsize(), pieces.all());
 }
-void cpu_cat(Call& c) { join(c.out(), c.tensors(0), c.dim(1, c.out().ndim), false); }
+void cpu_cat(Call& c) {
+  if (c.out().numel) join(c.out(), c.tensors(0), c.dim(1, c.out().ndim), false);
+}
 
 void infer_stack(Call& c) {
   std::span<Tensor* const> tensors = c.tensors(0);

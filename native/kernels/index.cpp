@@ -57,6 +57,9 @@ void expand_masks(const Call& c, const Tensor& self, std::span<Tensor* const> in
     if (!mask) {
       p.indices.push_back({dim, t->is_meta() ? TensorRef::borrow(t) : to_dtype(*t, DType::Int64)});
     } else {
+      if (t->dtype == DType::UInt8)
+        hooks.warn(concat(c.name(), ": an index of dtype uint8 is a mask, unlike indices of other integers; use "
+                          "index.bool() for a mask, or index.long() for places"));
       if (t->is_meta())
         not_implemented(c.name(),
                         ": the result's shape depends on the mask's values, which a meta tensor does not have");

@@ -128,10 +128,19 @@ void infer_normal_(Call& c) {
 }
 void cpu_normal_(Call& c) { fill_normal(c, c.out(), generator(c, 3), c.real(1), c.real(2)); }
 
+double largest(DType d) {
+  switch (real_of(d)) {
+    case DType::Float16: return 65504;
+    case DType::BFloat16: return 0x1.FEp127;
+    case DType::Float32: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
+}
 void check_range(const Call& c, double from, double to) {
   if (!(from <= to)) runtime_error(c.name(), ": from=", from, " must not be above to=", to);
-  if (!(to - from <= std::numeric_limits<double>::max()))
-    runtime_error(c.name(), ": the range from ", from, " to ", to, " is too wide");
+  if (!(to - from <= largest(c.tensor(0).dtype)))
+    runtime_error(c.name(), ": the range from ", from, " to ", to, " is too wide for ",
+                  dtype_name(c.tensor(0).dtype));
 }
 void infer_uniform_(Call& c) {
   infer_self(c);

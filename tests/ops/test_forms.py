@@ -214,3 +214,48 @@ def test_out_that_grows_may_be_an_operand():
     with pytest.warns(UserWarning, match="resized"):
         flambeau.add(x, y, out=x)
     assert x.shape == (100_000,) and bool((x == 3).all())
+
+
+# --- out= and arguments that look alike -------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("make", [
+    lambda **kw: flambeau.arange(6.0, **kw), lambda **kw: flambeau.linspace(1, 2, 6, **kw),
+    lambda **kw: flambeau.logspace(0, 1, 6, **kw)], ids=["arange", "linspace", "logspace"])
+@pytest.mark.parametrize("place", [
+    lambda: flambeau.zeros(2, 3), lambda: flambeau.zeros(3, 2).T, lambda: flambeau.zeros(2, 4)[:, :3],
+    lambda: flambeau.zeros(12)[::2]], ids=["matrix", "transposed", "part", "strided"])
+def test_numbers_in_a_row_fill_a_tensor_of_as_many_in_its_own_order(make, place):
+    out = place()
+    strides = out.stride()
+    assert make(out=out) is out
+    assert out.stride() == strides and out.flatten().tolist() == make().tolist()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: flambeau.zeros(2, dtype=flambeau.float64, out=flambeau.empty(2)),
+    lambda: flambeau.arange(3, dtype=flambeau.int32, out=flambeau.empty(3)),
+    lambda: flambeau.sum(flambeau.ones(2, 2), 0, dtype=flambeau.float64, out=flambeau.empty(2)),
+    lambda: flambeau.nonzero(flambeau.ones(2), out=flambeau.empty(2, 1)),
+    lambda: flambeau.any(flambeau.ones(2, 2), 0, out=flambeau.empty(2))])
+def test_out_has_the_dtype_that_is_asked_for(call):
+    with pytest.raises(RuntimeError, match="out="):
+        call()
+
+
+def test_requires_grad_of_a_new_tensor_in_out():
+    out = flambeau.empty(2)
+    assert flambeau.ones(2, requires_grad=True, out=out) is out and out.requires_grad and out.is_leaf
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.sum(True), lambda x: x.topk(1, True), lambda x: x.select(True, 0), lambda x: x.unsqueeze(True),
+    lambda x: flambeau.zeros(True), lambda x: flambeau.zeros((True, 2)), lambda x: x.view(True, 6),
+    lambda x: x.transpose(True, 0)])
+def test_a_bool_is_no_dimension_and_no_size(call):
+    with pytest.raises(TypeError):  # x.sum(True) means keepdim
+        call(flambeau.ones(2, 3))
+
+
+def test_none_is_an_empty_list_of_dimensions_where_that_is_the_default():
+    x = flambeau.arange(4).view(2, 2)
+    assert flambeau.roll(x, 1, None).tolist() == [[3, 0], [1, 2]]

@@ -1,5 +1,6 @@
 """Public names of layouts, dtypes and compilers that are not available: each raises NotImplementedError when used."""
 
+from .. import _C
 from . import STATIC, refusals
 
 _SCRIPT = "of TorchScript there is flambeau.jit: trace, script, load, save, fork, wait, CompilationUnit"
@@ -24,6 +25,7 @@ class UnavailableDtype:
     """A dtype of PyTorch's that has a name here and no tensors."""
 
     _unavailable_dtype = True
+    __class__ = property(lambda self: _C.dtype, doc="`isinstance(x, flambeau.dtype)` holds, as for every dtype.")
     _refused = "a dtype of which there are no tensors here"
 
     def __init__(self, name, itemsize=1, is_floating_point=False, is_complex=False):

@@ -88,14 +88,27 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         dtype = _C.default_dtype() if dtype is None else dtype
         t = _C.placed(_C.frombuffer(obj, dtype=dtype), device)
         return (t.clone() if copy else t).requires_grad_(requires_grad)
+    if type(obj).__name__ == "PyCapsule":
+        obj = _C.from_dlpack(obj)
     if copy and hasattr(obj, "_as_tensor"):
         obj = obj._as_tensor(dtype)
     if copy:
         return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
     t = as_tensor(obj, dtype=dtype, device=device)
-    if copy is False and isinstance(obj, (list, tuple, int, float, complex)):
-        raise ValueError(f"asarray: cannot make a tensor of a {type(obj).__name__} without a copy; use copy=None")
+    if copy is False and not _is_over(t, obj):
+        raise ValueError(f"asarray: cannot make a tensor{'' if dtype is None else f' of {dtype}'} of a "
+                         f"{type(obj).__name__} without a copy; use copy=None")
     return t.requires_grad_() if requires_grad else t
+
+
+def _is_over(t, obj):
+    """Whether the tensor lies in the memory of what it was made of, as far as that tells its address."""
+    if isinstance(obj, _C.Tensor):
+        return t is obj
+    array = getattr(obj, "__array_interface__", None)
+    if array is not None and t.numel():
+        return t.data_ptr() == array["data"][0]
+    return not isinstance(obj, (list, tuple, int, float, complex))
 
 
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):

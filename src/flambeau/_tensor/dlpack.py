@@ -41,7 +41,8 @@ def dlpack(t, stream=-1, max_version=None, dl_device=None, copy=None):
     if t.device.type == "cuda":
         _wait_for_producer(t, stream)
     elif stream not in (-1, None):
-        raise AssertionError(f"DLPack: memory of the CPU has no streams; leave stream out, got {shown(stream)}")
+        kind = AssertionError if isinstance(stream, int) else TypeError
+        raise kind(f"DLPack: memory of the CPU has no streams; leave stream out, got {shown(stream)}")
     if dl_device is not None and tuple(dl_device) != tuple(dlpack_device(t)):
         t = _elsewhere(t, tuple(dl_device), copy)
     versioned = max_version is not None and max_version[0] >= 1

@@ -246,20 +246,32 @@ Tensor.imag = property(_imaginary_part, lambda self, value: _assign(views.imag(s
 
 @method
 def resize_(self, *sizes, memory_format=None):
-    """Gives this tensor another shape, contiguous; memory grows where it must, new elements are uninitialised.
+    """Gives this tensor another shape, in the order of a memory format (contiguous unless another is asked for);
+    memory grows where it must, new elements are uninitialised.
 
     >>> import flambeau
     >>> flambeau.tensor([1, 2, 3]).resize_(2)
     tensor([1, 2])
     """
+    if memory_format is _C.preserve_format:
+        raise RuntimeError("resize_: preserve_format says no order here; use resize_as_, or name a format")
+    shape = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    strides = OPS["empty"](shape, device="meta", memory_format=memory_format).stride()  # before anything is changed
+    _C.resize(self, shape)
     if memory_format not in (None, _C.contiguous_format):
-        raise NotImplementedError(f"resize_: only contiguous_format is available, got {memory_format}")
-    return _C.resize(self, tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes)
+        self._set_storage(self, self.storage_offset(), shape, strides)
+    return self
 
 
 @method
 def resize_as_(self, the_template, memory_format=None):
-    """resize_ to another tensor's shape."""
+    """resize_ to another tensor's shape, with preserve_format also in its order. A tensor of that shape stays as it is,
+    unless a format is named."""
+    if memory_format is None and self.shape == the_template.shape:
+        return self
+    if memory_format is _C.preserve_format:
+        memory_format = next((f for f in (_C.contiguous_format, _C.channels_last, _C.channels_last_3d)
+                              if the_template.is_contiguous(memory_format=f)), None)
     return self.resize_(the_template.shape, memory_format=memory_format)
 
 

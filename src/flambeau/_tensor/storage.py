@@ -1,6 +1,7 @@
 """Storages: the memory behind a tensor, as bytes or as elements."""
 
 from .. import _C
+from .._shown import shown
 from . import shared_memory
 from .creation import tensor
 from .mapped import map_file
@@ -311,6 +312,16 @@ class TypedStorage(_Storage):
         made._filename = memory.filename
         return made
 
+    @classmethod
+    def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0, *, dtype=None):
+        """The elements of a buffer, copied; byte_order: "little", "big" or "native", needed beyond one byte."""
+        dtype = dtype or getattr(cls, "dtype", None) or _C.default_dtype()
+        if byte_order is None and dtype.itemsize > 1 or byte_order not in (None, "native", "little", "big"):
+            raise RuntimeError(f"from_buffer: byte_order must be 'little', 'big' or 'native' for elements of {dtype}, "
+                               f"got {shown(byte_order)}")
+        return TypedStorage(wrap_storage=UntypedStorage.from_buffer(buffer, count, byte_order, offset, dtype),
+                            dtype=dtype)
+
     def type(self, dtype=None, non_blocking=False):
         """The type's name, or these elements in another dtype."""
         if dtype is None:
@@ -344,6 +355,12 @@ class _StorageType(type):
         return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype \
             and (instance.device.type == "cuda") == (cls.device == "cuda")
 
+    def from_file(cls, filename, shared=False, size=0):
+        return TypedStorage.from_file(filename, shared, size, cls.dtype)
+
+    def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0):
+        return TypedStorage.from_buffer(buffer, byte_order, count, offset, dtype=cls.dtype)
+
     def __call__(cls, *args, **kwargs):
         return TypedStorage(*args, **{"dtype": cls.dtype, "device": cls.device, **kwargs})
 
@@ -356,6 +373,7 @@ def _types(device, module):
 
 TYPES, CUDA_TYPES = _types(None, "torch"), _types("cuda", "torch.cuda")
 globals().update(TYPES)
+Storage = TYPES["FloatStorage"]
 
 
 def is_storage(obj):

@@ -1,6 +1,6 @@
 """Reading and writing elements by index: index, gather, scatter, take, put."""
 
-from .._C import array
+from .._C import array, int64
 from .._shown import shown
 from .creation import zeros_like
 from .dims import wrap_dim
@@ -194,6 +194,8 @@ def take_along_dim(self, indices, dim=None):
     >>> flambeau.take_along_dim(flambeau.tensor([[3, 1]]), flambeau.tensor([[1, 0]]), 1)
     tensor([[1, 3]])
     """
+    if indices.dtype is not int64:
+        raise RuntimeError(f"take_along_dim: indices must be of dtype int64, got {indices.dtype}; use indices.long()")
     if dim is None:
         indices = indices.where(indices >= 0, indices + self.numel())
         return self.reshape(-1).gather(0, indices.reshape(-1))

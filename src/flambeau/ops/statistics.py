@@ -163,19 +163,21 @@ def _quantile(name, self, q, dim, keepdim, interpolation, ignore_nan):
         q = self.new_full((), q)
     elif q.ndim > 1:
         raise RuntimeError(f"{name}: q must be a number or one-dimensional, got shape {list(q.shape)}")
+    elif q.dtype != self.dtype:
+        raise RuntimeError(f"{name}: q must have the dtype of input, {self.dtype}, got {q.dtype}")
     ndim, whole = self.ndim, dim is None
     x = self.reshape(-1) if whole else self.movedim(dim, -1) if ndim else self.reshape(1)
     order = x.detach().sort(-1)[1]
     missing = x.isnan()
     last = (~missing).sum(-1).clamp(min=1) - 1 if ignore_nan else x.shape[-1] - 1
     rank = (q.reshape((-1,) + (1,) * (x.ndim - 1)) * last).expand((q.numel(), *x.shape[:-1]))
+    if not ignore_nan:  # NaN comes last
+        rank = rank.masked_fill(missing.any(-1), x.shape[-1] - 1)
     rank = {"lower": rank.floor, "higher": rank.ceil, "nearest": rank.round}.get(interpolation, lambda: rank)()
     low = rank.floor()
     places = OPS["cat"]([low, rank.ceil()], 0).long().movedim(0, -1)
     a, b = x.gather(-1, order.gather(-1, places)).movedim(-1, 0).chunk(2)
     result = a.lerp(b, low * 0 + 0.5 if interpolation == "midpoint" else rank - low)
-    if not ignore_nan:
-        result = result.masked_fill(missing.any(-1), float("nan"))
     if keepdim:
         place = 0 if whole else wrap_dim(dim, ndim, name)
         result = (result.reshape((q.numel(),) + (1,) * ndim) if whole
