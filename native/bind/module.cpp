@@ -62,6 +62,7 @@ void add_settings(nb::module_& m) {
   m.def("set_default_device", [](nb::object d) { set_default_device(parse_device(d.ptr())); });
   m.def("placed_device", [](nb::handle d) { return nb::steal(device_object(placed(parse_device(d.ptr())))); });
   m.def("set_flush_denormal", set_flush_denormal);
+  m.def("fill_unwritten", [](bool on) { fills_unwritten = on; });
   m.def("set_float_parts", [](int count) { process.float_parts = std::clamp(count, 0, 3); });
   m.def("splits_floats", [] { return multiplies_matrices_of_bfloat16() && process.float_parts; });
   m.def("default_dtype", [] { return nb::borrow(dtype_object(default_dtype())); });

@@ -1,5 +1,6 @@
 // resize_: a tensor in another shape over its own memory. (squeeze_ and its kind are views in place:
 // autograd/record.cpp)
+#include "../core/unwritten.h"
 #include "python.h"
 #include "slot.h"
 
@@ -24,7 +25,12 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
                         " bytes, but this is a view");
       resize_tensor(t, shape, "resize_");
     }
+    const int64_t before = t.numel;
     set_contiguous_dims(t, shape);
+    if (fills_unwritten && t.numel > before && !t.is_meta()) {
+      const int64_t more = t.numel - before, one = 1;
+      fill_unwritten(*view_of(t, Dims(&more, 1), Dims(&one, 1), t.data + before * t.itemsize()));
+    }
     bump_version(t);
     return Py_NewRef(a[0]);
   });

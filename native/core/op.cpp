@@ -9,6 +9,7 @@
 #include "lazy.h"
 #include "memory_format.h"
 #include "recording.h"
+#include "unwritten.h"
 
 namespace flambeau {
 
@@ -197,11 +198,19 @@ static Device place_of_arguments(const Call& c) {
   return Device{};
 }
 
+static bool makes_unwritten(const Call& c) {
+  return (c.op->name.starts_with("empty") || c.op->name == "new_empty") && c.out1 && !c.out1->is_meta();
+}
+
 // Inlined where every call passes.
 [[gnu::always_inline]] static inline void run_kernel(Call& c, const Tensor* first) {
   const OpDef& op = *c.op;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
-  if (op.row->is_view()) return op.row->infer(c);
+  if (op.row->is_view()) {
+    op.row->infer(c);
+    if (__builtin_expect(fills_unwritten, 0) && makes_unwritten(c)) fill_unwritten(*c.out1);
+    return;
+  }
   Calling calling(c);
   if (__builtin_expect(op.row->reads_values && first && first->device.type == DeviceType::CUDA, 0))
     return read_on_device(c);

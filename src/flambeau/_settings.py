@@ -117,18 +117,33 @@ def set_flush_denormal(mode):
 # --- determinism: without effect, since operators give the same numbers in every run ----------------------------------
 
 _mode = [False, False]  # asked for; only warnings asked for
+_fills = [True]  # whether memory that nobody has written is filled then
+
+
+def fill_uninitialized_memory(on=None):
+    """Whether `empty` and its kind fill their results while deterministic algorithms are asked for; sets it, if given.
+
+    Floating-point numbers are NaN then, integers the largest of their dtype, so that a program which reads what it
+    has not written gives the same in every run.
+    """
+    if on is not None:
+        _fills[0] = on
+        _C.fill_unwritten(_fills[0] and _mode[0])
+    return _fills[0]
 
 
 def _deterministic(mode=None, warn_only=None):
     """Sets what was asked for, where given; returns it as (deterministic, warn only)."""
     if mode is not None:
         _mode[:] = mode, warn_only
+        _C.fill_unwritten(_fills[0] and mode)
         _switches.put("only_deterministic", mode and not warn_only)
     return tuple(_mode)
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Asks for deterministic algorithms: every operator's is on the CPU; of cuDNN's only such are taken then.
+    """Asks for deterministic algorithms: every operator's is on the CPU; of cuDNN's only such are taken then. `empty`
+    fills its results, unless utils.deterministic.fill_uninitialized_memory is False.
 
     Sums of atomic additions on CUDA devices (`index_add`, `scatter_add`) are neither refused nor warned of.
 

@@ -94,11 +94,24 @@ def test_where_a_program_spends_its_time(tmp_path):
     assert failed.returncode == 2 and "no file missing.py" in failed.stderr
 
 
-def test_memory_is_not_filled():
-    assert deterministic.fill_uninitialized_memory is False
-    deterministic.fill_uninitialized_memory = False
-    with pytest.raises(NotImplementedError, match="zeros"):
+def test_new_memory_is_filled_where_numbers_must_repeat():
+    assert deterministic.fill_uninitialized_memory is True
+    flambeau.use_deterministic_algorithms(True)
+    try:
+        assert flambeau.empty(2, 3).isnan().all() and flambeau.empty_like(flambeau.ones(2)).isnan().all()
+        assert flambeau.ones(2, dtype=flambeau.complex64).new_empty(2).isnan().all()
+        for dtype in (flambeau.uint8, flambeau.int8, flambeau.int16, flambeau.int32, flambeau.int64, flambeau.uint64):
+            assert flambeau.empty(2, dtype=dtype).tolist() == [flambeau.iinfo(dtype).max] * 2
+        assert flambeau.empty_strided((2,), (2,), dtype=flambeau.bool).all()
+        grown = flambeau.ones(2).resize_(4)
+        assert grown[:2].tolist() == [1, 1] and grown[2:].isnan().all()
+        assert flambeau.empty(2, device="meta").shape == (2,)
+        deterministic.fill_uninitialized_memory = False
+        flambeau.ones(64)
+        assert not flambeau.empty(64).isnan().all()
+    finally:
         deterministic.fill_uninitialized_memory = True
+        flambeau.use_deterministic_algorithms(False)
     with pytest.raises(RuntimeError, match="bool"):
         deterministic.fill_uninitialized_memory = 1
 
