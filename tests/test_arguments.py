@@ -115,8 +115,7 @@ REASONS = {
     "kept for programs that pass it; documented as without effect": """
         distributed/_tcp: __init__ use_libuv; nn/parallel/distributed: __init__ check_reduction batched_grad_copy;
         utils/cpp_extension/_load: load_inline use_pch; utils/cpp_extension/_compile: library_paths torch_include_dirs;
-        nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source;
-        utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing""",
+        nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source""",
     "of downloads, which are refused": """
         vision/datasets/clips: __init__ num_download_workers""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
