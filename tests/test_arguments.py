@@ -101,8 +101,7 @@ REASONS = {
         hub: list force_reload skip_validation trust_repo verbose, help force_reload skip_validation trust_repo,
         load trust_repo force_reload verbose skip_validation""",
     "always false, or always the argument itself": """
-        package: is_from_package obj;
-        masked: is_masked_tensor obj""",
+        package: is_from_package obj""",
     "a table has one signature: shapes need less than operators; what a trace keeps is read where it is written": """
         onnx/_capture: _recurrent params has_biases num_layers dropout train batch_first,
         _bags max_norm norm_type scale_grad_by_freq mode sparse per_sample_weights padding_idx,

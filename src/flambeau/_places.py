@@ -185,7 +185,6 @@ distributed.tensor._api distributed.tensor empty full ones rand randn zeros
 export.decomp_utils export CustomDecompTable
 export.exported_program export default_decompositions
 functional . istft pca_lowrank svd_lowrank
-masked.maskedtensor.core masked is_masked_tensor
 mps.event mps Event
 mtia.memory mtia max_memory_allocated memory_allocated memory_stats reset_peak_memory_stats
 mtia.mtia_graph mtia MTIAGraph graph_pool_handle
