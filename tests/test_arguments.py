@@ -18,7 +18,8 @@ PACKAGE = Path(flambeau.__file__).parent
 REASONS = {
     "a conversion where the memory lies, and a copy on the CPU, have nothing that non_blocking could decide": """
         _tensor/storage: type non_blocking; _sparse/copies: _copy non_blocking;
-        _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking""",
+        _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking;
+        masked/maskedtensor/pointwise: _copy non_blocking""",
     "rules and parts of kernels have one form per table; each takes what some of them need": """
         cuda/kernels/reductions: _own result""",
     "Python gives a constructor's arguments to __new__ and to __init__, which read what they decide": """

@@ -133,9 +133,6 @@ class MaskedTensor(Wrapped):
         x = wrap(data.detach().clone(), mask.clone())
         return x.requires_grad_() if requires_grad else x
 
-    def __init__(self, data, mask, requires_grad=False):
-        pass
-
     def get_data(self):
         """The values, those that do not count too. Their gradient reaches the tensor."""
         return data_of(self)

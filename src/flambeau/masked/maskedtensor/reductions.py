@@ -98,7 +98,7 @@ rule("any")(_truth("any", False))
 def _along(name, *names):
     function = getattr(functions, name)
 
-    def compute(self, dim, half_to_float=False, dtype=None, **options):
+    def compute(self, dim, *, dtype=None):
         data, mask = data_of(self), self._masked_mask
         if is_sparse(data):
             return refuse(name, f" of layout {data.layout} (to_dense() has rules)")
