@@ -142,7 +142,7 @@ class DFIterDataPipe(IterDataPipe):
         return True
 
 
-class DataChunk(list[T]):
+class DataChunk(list):
     """A list of samples that belong together: a batch or a group.
 
     >>> from flambeau.utils.data import DataChunk

@@ -12,7 +12,7 @@ class FileListerIterDataPipe(IterDataPipe):
     folders inside too. abspath: as absolute paths. length: what `len` says.
 
     >>> from flambeau.utils.data.datapipes.iter import FileLister
-    >>> list(FileLister("examples", ["*.cpp"], recursive=True))
+    >>> list(FileLister("examples", "*.cpp", recursive=True))
     ['examples/add_an_operator/smoothstep.cpp']
     """
 
