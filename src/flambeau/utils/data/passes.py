@@ -99,7 +99,7 @@ class SerialPass(Pass):
         super().__init__(loader, progress)
         self._fetch, self._pure = None, False
         self._lent = Lent() if loader.seeding == "batch" else None
-        pipes.begin_epoch(loader.dataset, self.progress.pipe_seed)
+        pipes.begin_epoch(loader.dataset, pipes.epoch_of(loader.dataset, self.progress.pipe_seed))
         keep_freed()
 
     def _fetched(self, task, indices):
@@ -139,7 +139,7 @@ class WorkerPass(Pass):
         self._workers = loader._take_workers(base_seed)
         if not loader.persistent_workers:
             weakref.finalize(self, self._workers.close)
-        self._epoch = self._workers.begin(base_seed, self.progress.pipe_seed)
+        self._epoch = self._workers.begin(base_seed, pipes.epoch_of(loader.dataset, self.progress.pipe_seed))
         self._in_order, self._timeout = loader.in_order, loader.timeout or None
         self._limit = loader.prefetch_factor * loader.num_workers
         self._active = set(range(loader.num_workers))  # workers whose samples have not ended

@@ -3,9 +3,13 @@
 import copy
 import importlib
 
-from .... import _C, _ranks
+import flambeau
+
+from .... import _ranks
 from ..datapipes.datapipe import IterDataPipe, MapDataPipe
 from ..sampler import fresh_seed
+
+_SEED = "DataLoader: the seed of a datapipe's epoch"
 
 
 def _settings():
@@ -29,18 +33,23 @@ def epoch_seed(loader):
     seed, world = fresh_seed(loader.generator), _ranks.world
     if world is None or world.size() == 1:
         return seed
-    told = _C.tensor([seed])
-    world.engine_of(told, "DataLoader").broadcast(told, 0, "DataLoader: the seed of an epoch", world.timeout)
+    told = flambeau.tensor([seed], device=world.device())
+    world.call(world.engine, lambda timeout: world.engine.broadcast(told, 0, _SEED, timeout), [told], False)
     return told.item()
 
 
-def begin_epoch(dataset, seed, readers=1, reader=0):
-    """Tells a datapipe its seed, and which reader of how many it is; those of other ranks count too."""
-    if is_iter_pipe(dataset) and seed is not None:
-        _settings().seeded(dataset, seed)
+def epoch_of(dataset, seed):
+    """What workers must know to begin an epoch: the seed, and this process's rank among how many."""
+    world = _ranks.world if is_iter_pipe(dataset) else None
+    return (seed, 1, 0) if world is None else (seed, world.size(), world.rank())
+
+
+def begin_epoch(dataset, epoch, readers=1, reader=0):
+    """Tells a datapipe its seed, and which reader of how many it is, those of other ranks included."""
     if isinstance(dataset, (IterDataPipe, MapDataPipe)):
-        world = _ranks.world if is_iter_pipe(dataset) else None
-        size, rank = (1, 0) if world is None else (world.size(), world.rank())
+        seed, size, rank = epoch
+        if seed is not None:
+            _settings().seeded(dataset, seed)
         _settings().apply_sharding(dataset, readers * size, reader * size + rank)
 
 

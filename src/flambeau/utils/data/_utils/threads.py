@@ -45,8 +45,8 @@ class _Worker:
             return
         while (message := self.asked.get()) is not None:
             if message[0] == "epoch":
-                _, self.epoch, self.base_seed, pipe_seed = message
-                pipes.begin_epoch(plan.dataset, pipe_seed, plan.num_workers, self.number)
+                _, self.epoch, self.base_seed, pipe_epoch = message
+                pipes.begin_epoch(plan.dataset, pipe_epoch, plan.num_workers, self.number)
                 self.fetch, self.count = None, 0
             else:
                 self.answers.put(self.answer(streams, *message[1:]))
@@ -81,12 +81,12 @@ class Threads:
         self.answers, self.epoch = queue.SimpleQueue(), 0
         self.workers = [_Worker(number, plan, base_seed, self.answers) for number in range(plan.num_workers)]
 
-    def begin(self, base_seed, pipe_seed):
+    def begin(self, base_seed, pipe_epoch):
         """A new pass; returns its number."""
         self.epoch += 1
         for worker in self.workers:
             worker.tasks.clear()
-            worker.asked.put(("epoch", self.epoch, base_seed, pipe_seed))
+            worker.asked.put(("epoch", self.epoch, base_seed, pipe_epoch))
         return self.epoch
 
     def send(self, number, task, indices, skipped=False):

@@ -131,9 +131,9 @@ class _Loop:
                 self.load(*message)
             self.heap.restore()  # now that no sample is referred to
 
-    def begin(self, epoch, base_seed, pipe_seed):
+    def begin(self, epoch, base_seed, pipe_epoch):
         """A new pass: the dataset is iterated over from its beginning."""
-        pipes.begin_epoch(self.plan.dataset, pipe_seed, self.plan.num_workers, self.worker)
+        pipes.begin_epoch(self.plan.dataset, pipe_epoch, self.plan.num_workers, self.worker)
         self.epoch, self.base_seed, self.fetch, self.count = epoch, base_seed, None, 0
 
     def load(self, epoch, task, indices, freed, skipped):
