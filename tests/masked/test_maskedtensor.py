@@ -2,7 +2,11 @@
 
 import copy
 import io
+import json
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -12,6 +16,8 @@ from flambeau import masked
 from flambeau.masked import as_masked_tensor, is_masked_tensor, masked_tensor
 from flambeau.masked.maskedtensor.rules import RULES
 from flambeau.ops.kinds import OPS
+
+from . import cases
 
 X = flambeau.tensor([[0.5, -2, 3], [4, 0.25, -6]])
 K = flambeau.tensor([[True, False, True], [False, False, True]])
@@ -331,3 +337,12 @@ class TestAround:
     def test_like(self):
         assert flambeau.ones_like(M).sum().item() == 3 and flambeau.zeros_like(M).get_mask().tolist() == K.tolist()
         assert flambeau.allclose(M, M) and is_masked_tensor(M) and not is_masked_tensor(X)
+
+
+@pytest.mark.parity
+def test_pytorch_has_the_same_results():
+    python = os.environ.get("FLAMBEAU_TORCH_PYTHON", sys.executable)
+    done = subprocess.run([python, cases.__file__, "torch"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{python} has no PyTorch; set FLAMBEAU_TORCH_PYTHON to one that has")
+    assert cases.results("flambeau") == json.loads(done.stdout)

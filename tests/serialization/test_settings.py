@@ -2,6 +2,8 @@
 
 import io
 import mmap
+import os
+import subprocess
 import sys
 import types
 import zipfile
@@ -190,3 +192,19 @@ def test_names():
     assert serialization.storage_to_tensor_type(flambeau.IntStorage(1)) is flambeau.IntTensor
     assert issubclass(serialization.SourceChangeWarning, Warning)
     assert serialization.MAP_LOCATION is not None and serialization.FILE_LIKE is not None
+
+
+@pytest.mark.parity
+def test_files_without_checksums_both_ways(tmp_path):
+    python = os.environ.get("FLAMBEAU_TORCH_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{python} has no PyTorch; set FLAMBEAU_TORCH_PYTHON to one that has")
+    program = ("import sys, torch; torch.serialization.set_crc32_options(False); "
+               "torch.save(torch.load(sys.argv[1]) + 1, sys.argv[2])")
+    serialization.set_crc32_options(False)
+    try:
+        flambeau.save(flambeau.arange(5.0), tmp_path / "ours.pt")
+    finally:
+        serialization.set_crc32_options(True)
+    subprocess.run([python, "-c", program, tmp_path / "ours.pt", tmp_path / "theirs.pt"], check=True)
+    assert flambeau.load(tmp_path / "theirs.pt").tolist() == [1, 2, 3, 4, 5]
