@@ -20,6 +20,11 @@ class _Nowhere:
         return len(data)
 
 
+def _is_numbers(obj):
+    """Whether it is a NumPy array of numbers, whose reduced form would be a copy of them."""
+    return hasattr(type(obj), "__array_interface__") and not obj.dtype.hasobject
+
+
 class _Finder(pickle.Pickler):
     """Goes through a state as pickle does, and notes the datapipes in it. What cannot be pickled is passed over.
 
@@ -39,7 +44,7 @@ class _Finder(pickle.Pickler):
                 return (*_NOTHING, self.state_of(obj))
             self.found.append(obj)
             return _NOTHING
-        if isinstance(obj, (_C.Tensor, type)):
+        if isinstance(obj, (_C.Tensor, type)) or _is_numbers(obj):
             return _NOTHING
         return self._parts(obj)
 

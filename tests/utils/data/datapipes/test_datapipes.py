@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from functools import partial
 
+import numpy
 import pytest
 
 import flambeau
@@ -38,6 +39,17 @@ class Numbers(data.IterDataPipe):
 
     def __iter__(self):
         yield from range(self.count)
+
+
+class Uncopied(numpy.ndarray):
+    copies = []
+
+    def __new__(cls):
+        return numpy.zeros(3).view(cls)
+
+    def __reduce_ex__(self, protocol):
+        self.copies.append(protocol)
+        return super().__reduce_ex__(protocol)
 
 
 class Own(data.IterDataPipe):
@@ -366,8 +378,10 @@ class TestGraph:
         pipe.some = {"a": [inner[0], (inner[1],)], "b": {1: partial(print, inner[2])}}
         pipe.function, pipe.lock = inner[3].map, [threading.Lock(), lambda: 0, (k for k in "a"), flambeau.ones(2)]
         pipe.me = [pipe]
+        pipe.numbers = [Uncopied(), numpy.zeros(3)]
         assert list(traverse_dps(pipe)[id(pipe)][1]) == [id(p) for p in inner[:3]]
-        everything = datapipes.datapipe and data.graph.traverse(pipe, only_datapipe=False)
+        everything = data.graph.traverse(pipe, only_datapipe=False)
+        assert not Uncopied.copies
         assert list(everything[id(pipe)][1]) == [id(p) for p in inner]
         with pytest.raises(RuntimeError, match="expected an IterDataPipe"):
             traverse_dps([1])
