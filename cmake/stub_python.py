@@ -283,12 +283,14 @@ class ClassStub:
                 yield f"{name}: {kind}"
 
     def note(self, place):
-        """The word that lets a method differ from its base's."""
+        """The word that lets a method differ from its base's, or from an attribute there."""
         name = place.rpartition(".")[2]
         inherited = any(name in vars(base) for base in self.cls.__mro__[1:-1])
         if not inherited or not tables.OTHER_PARAMETERS.match(place):
             return ""
         base = next(vars(base)[name] for base in self.cls.__mro__[1:-1] if name in vars(base))
+        if inspect.isdatadescriptor(base):
+            return "  # type: ignore[override]"
         ours, theirs = (inspect.signature(getattr(f, "__func__", f)) for f in (vars(self.cls)[name], base))
         return "" if str(ours) == str(theirs) else "  # type: ignore[override]"
 

@@ -18,7 +18,8 @@ PACKAGE = Path(flambeau.__file__).parent
 REASONS = {
     "a conversion where the memory lies, and a copy on the CPU, have nothing that non_blocking could decide": """
         _tensor/storage: type non_blocking; _sparse/copies: _copy non_blocking;
-        _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking""",
+        _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking;
+        masked/maskedtensor/pointwise: _copy non_blocking""",
     "rules and parts of kernels have one form per table; each takes what some of them need": """
         cuda/kernels/reductions: _own result""",
     "Python gives a constructor's arguments to __new__ and to __init__, which read what they decide": """
@@ -101,8 +102,7 @@ REASONS = {
         hub: list force_reload skip_validation trust_repo verbose, help force_reload skip_validation trust_repo,
         load trust_repo force_reload verbose skip_validation""",
     "always false, or always the argument itself": """
-        package: is_from_package obj;
-        masked: is_masked_tensor obj""",
+        package: is_from_package obj""",
     "a table has one signature: shapes need less than operators; what a trace keeps is read where it is written": """
         onnx/_capture: _recurrent params has_biases num_layers dropout train batch_first,
         _bags max_norm norm_type scale_grad_by_freq mode sparse per_sample_weights padding_idx,
@@ -115,8 +115,7 @@ REASONS = {
     "kept for programs that pass it; documented as without effect": """
         distributed/_tcp: __init__ use_libuv; nn/parallel/distributed: __init__ check_reduction batched_grad_copy;
         utils/cpp_extension/_load: load_inline use_pch; utils/cpp_extension/_compile: library_paths torch_include_dirs;
-        nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source;
-        utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing""",
+        nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source""",
     "of downloads, which are refused": """
         vision/datasets/clips: __init__ num_download_workers""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """

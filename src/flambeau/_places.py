@@ -185,7 +185,6 @@ distributed.tensor._api distributed.tensor empty full ones rand randn zeros
 export.decomp_utils export CustomDecompTable
 export.exported_program export default_decompositions
 functional . istft pca_lowrank svd_lowrank
-masked.maskedtensor.core masked is_masked_tensor
 mps.event mps Event
 mtia.memory mtia max_memory_allocated memory_allocated memory_stats reset_peak_memory_stats
 mtia.mtia_graph mtia MTIAGraph graph_pool_handle
@@ -205,7 +204,7 @@ utils.benchmark.utils.common utils.benchmark Measurement TaskSpec ordered_unique
 utils.benchmark.utils.common utils.benchmark trim_sigfig unit_to_english
 utils.benchmark.utils.compare utils.benchmark Colorize Compare
 utils.benchmark.utils.timer utils.benchmark Language Timer timer
-utils.data.datapipes.datapipe utils.data IterDataPipe MapDataPipe
+utils.data.datapipes.iter.combining utils.data.datapipes.iter.splitting DemultiplexerIterDataPipe ForkerIterDataPipe
 xpu.graphs xpu XPUGraph graph_pool_handle is_current_stream_capturing make_graphed_callables
 xpu.memory xpu MemPool XPUPluggableAllocator change_current_allocator get_per_process_memory_fraction memory_snapshot
 xpu.memory xpu memory_stats_as_nested_dict reset_accumulated_memory_stats set_per_process_memory_fraction use_mem_pool

@@ -6,6 +6,8 @@ never runs code from the file; it calls what the user has named as safe, and not
 """
 
 import os
+from collections.abc import Callable
+from typing import IO
 
 import flambeau
 
@@ -21,15 +23,36 @@ from ._files.numpy_format import save_npy as save_npy
 from ._files.numpy_format import save_npz as save_npz
 from ._files.opening import format_of, opened, start_of, tensors_of
 from ._files.pickle_writer import Writer
+from ._files.placing import default_restore_location as default_restore_location
+from ._files.placing import location_tag as location_tag
+from ._files.placing import register_package as register_package
+from ._files.placing import validate_cuda_device as validate_cuda_device
+from ._files.placing import validate_hpu_device as validate_hpu_device
 from ._files.replacing import replacing
 from ._files.safe import add_safe_globals as add_safe_globals
 from ._files.safe import clear_safe_globals as clear_safe_globals
 from ._files.safe import get_safe_globals as get_safe_globals
 from ._files.safe import safe_globals as safe_globals
+from ._files.settings import LoadEndianness as LoadEndianness
+from ._files.settings import get_crc32_options as get_crc32_options
+from ._files.settings import get_default_load_endianness as get_default_load_endianness
+from ._files.settings import get_default_mmap_options as get_default_mmap_options
+from ._files.settings import set_crc32_options as set_crc32_options
+from ._files.settings import set_default_load_endianness as set_default_load_endianness
+from ._files.settings import set_default_mmap_options as set_default_mmap_options
+from ._files.settings import shared
 from ._files.skipping import Zeros, skipping
 from ._files.skipping import skip_data as skip_data
+from ._files.versions import SourceChangeWarning as SourceChangeWarning
+from ._files.versions import check_module_version_greater_or_equal as check_module_version_greater_or_equal
+from ._files.versions import mkdtemp as mkdtemp
+from ._files.versions import normalize_storage_type as normalize_storage_type
+from ._files.versions import storage_to_tensor_type as storage_to_tensor_type
 
 DEFAULT_PROTOCOL = 2
+MAP_LOCATION = Callable[[flambeau.UntypedStorage, str], flambeau.UntypedStorage] | flambeau.device | str | \
+    dict[str, str] | None
+FILE_LIKE = str | os.PathLike[str] | IO[bytes]
 
 
 class _Content:
@@ -112,7 +135,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
 
     `map_location`: a device, a dict {saved place: wanted place}, or a function (bytes of a storage, saved place) ->
     tensor or None. `mmap=True` leaves storages in the file until they are read (their checksums are then not compared);
-    writing to such tensors does not change the file.
+    writing to such tensors does not change the file, unless `set_default_mmap_options` says so.
 
     >>> import flambeau, io
     >>> file = io.BytesIO()
@@ -128,7 +151,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
             raise ValueError("load: mmap=True reads from a file on disk; pass its name as f")
         return _load_file(f, getattr(f, "name", "the file"), map_location, False, options)
     path = os.fsdecode(f)
-    with open(path, "rb") as file:
+    with open(path, "r+b" if mmap and shared() else "rb") as file:
         return _load_file(file, path, map_location, mmap, options)
 
 
@@ -136,13 +159,16 @@ def _load_file(file, name, map_location, mmap, options):
     size = file.seek(0, os.SEEK_END)
     kind = format_of(start_of(file), size)
     if kind != "objects":
-        found = tensors_of(kind, file, name, mapped(file) if mmap else None)
+        if mmap and shared() and kind == "safetensors":
+            raise NotImplementedError(f"load: {name}: changes of tensors do not reach a safetensors file; use "
+                                      "mmap.MAP_PRIVATE")
+        found = tensors_of(kind, file, name, mapped(file, shared()) if mmap else None)
         return _placed(found, map_location)
     archive = opened(file, name)
     if mmap and isinstance(archive, LegacyArchive):
         raise RuntimeError(f"load: {name} is in the format before PyTorch 1.6, whose parts are not aligned: mmap=True "
                            "needs a file as save writes it")
-    return Loader(archive, map_location, mapped(file) if mmap else None, *options, skipping()).load()
+    return Loader(archive, map_location, mapped(file, shared()) if mmap else None, *options, skipping()).load()
 
 
 def _placed(found, map_location):

@@ -534,8 +534,8 @@ def test_missing_file_and_other_archives(tmp_path):
         flambeau.load(tmp_path / "none.pt")
     with pytest.raises(RuntimeError, match="TorchScript"):
         flambeau.load(archive(b"N.", [("constants.pkl", b"")]))
-    with pytest.raises(RuntimeError, match="byte order 'big'"):
-        flambeau.load(archive(b"N.", [("byteorder", "big" if sys.byteorder == "little" else "little")]))
+    with pytest.raises(RuntimeError, match="byte order is 'middle'"):
+        flambeau.load(archive(b"N.", [("byteorder", "middle")]))
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as out:
         out.writestr("b/other", b"")

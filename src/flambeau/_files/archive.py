@@ -11,6 +11,7 @@ from sys import byteorder
 
 from .. import _C
 from .._shown import shown
+from .settings import order_of
 from .skipping import Zeros
 from .zip_writer import ALIGNMENT, CHUNK, ZipWriter
 
@@ -67,6 +68,7 @@ class Zip:
 
     methods = (0,)  # how entries may be stored: as they are
     top = ""        # what the names of all entries begin with
+    order = byteorder
 
     def __init__(self, file, name):
         self.name = name
@@ -79,6 +81,7 @@ class Zip:
                                "that load knows: PyTorch's before 1.6, .npy, .npz, safetensors")
         self.entries = {}
         self._read_directory()
+        self.checked = any(entry.crc for entry in self.entries.values())  # else it was written without checksums
 
     # --- the directory
 
@@ -270,7 +273,7 @@ class Zip:
                 done += count
         except OSError as error:
             self._wrong(entry, error)
-        if crc != self.entries[self.top + entry].crc:
+        if self.checked and crc != self.entries[self.top + entry].crc:
             self._wrong(entry, "Bad CRC-32: its bytes are not those that were written")
 
 
@@ -291,10 +294,9 @@ class Archive(Zip):
         if self.top + "constants.pkl" in self.entries:
             raise RuntimeError(_PROGRAM.format(name))
         small = {name: self.read(name) for name in self._small()}
-        order = small.get("byteorder", b"little")
-        if order.decode("latin1") != byteorder:
-            raise RuntimeError(f"load: {name} was written with byte order {shown(order.decode('latin1'))}; "
-                               f"this machine's is {shown(byteorder)}")
+        self.order = order_of(small.get("byteorder"))
+        if self.order not in ("little", "big"):
+            raise RuntimeError(f"load: {name}: its byte order is {shown(self.order)}, known are 'little' and 'big'")
 
     def _refuse(self, path):
         if path.partition("/")[2].startswith("code/"):

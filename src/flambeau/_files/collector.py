@@ -10,6 +10,7 @@ from . import quantized
 from .loader import DTYPES, LAYOUTS, STORAGES
 from .objects import reduced
 from .pickle_writer import Global, Persistent, Reduce
+from .placing import tag_of
 
 #: attributes of sparse and quantized tensors that are their contents
 SPARSE_PARTS = ("_pattern", "_held", "_codes", "_quantizer")
@@ -114,7 +115,7 @@ class Collector:
         typed = _STORAGE_OF.get(name)
         first, item = self.types.setdefault(number, (typed, t.element_size() if typed else 1))
         kind = Global("torch", first) if first else Global("torch.storage", "UntypedStorage")
-        place = str(t.device) if t.is_cuda else "cpu"
+        place = tag_of(t)
         storage = Persistent(("storage", kind, str(number), place, nbytes // item, *self.more))
         args = (storage, t.storage_offset(), shape, strides, requires_grad, OrderedDict())
         bits = {key: True for key, is_set in (("conj", t.is_conj()), ("neg", t.is_neg())) if is_set}

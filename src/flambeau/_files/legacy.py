@@ -41,6 +41,7 @@ class LegacyArchive:
     """The parts of such a file under the names that an archive's entries have. `data`: its memory, or all its bytes."""
 
     complete = False  # until the sizes of the storages are known
+    order = byteorder
 
     def __init__(self, data, name):
         self.data = data

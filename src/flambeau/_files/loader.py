@@ -9,6 +9,7 @@ import enum
 import importlib
 from collections import Counter, OrderedDict, defaultdict
 from math import prod
+from sys import byteorder
 
 import flambeau
 
@@ -20,6 +21,7 @@ from .extent import Outside, PickleError
 from .known import checked as _checked
 from .objects import Objects, Refused
 from .pickle_reader import Allowed, Reader
+from .placing import restored
 
 STORAGES = {  # PyTorch's storage classes and the dtypes they imply
     "BoolStorage": "bool", "ByteStorage": "uint8", "CharStorage": "int8", "ShortStorage": "int16",
@@ -44,6 +46,12 @@ class _Storage(Outside):
         self.memory = memory
         self.dtype = dtype  # None for bytes, whose tensors name theirs
         self.device = memory.device
+
+
+def _other_order(memory, dtype):
+    """The bytes with each number's turned around; those of a complex number in two halves."""
+    size = 1 if dtype is None else dtype.itemsize // (2 if dtype.is_complex else 1)
+    return memory if size == 1 else memory.reshape(-1, size).flip(1).reshape(-1)
 
 
 class _Rebuild(Outside):
@@ -75,6 +83,11 @@ class Loader:
         for name, method in _REBUILD.items():
             call = getattr(self, method)
             self.table[name] = Allowed(call=call, value=_Rebuild(call))
+
+    @property
+    def swapped(self):
+        """Whether numbers have the other byte order."""
+        return getattr(self.archive, "order", byteorder) != byteorder
 
     def load(self):
         try:
@@ -134,7 +147,10 @@ class Loader:
         else:
             raise PickleError(f"a storage of the kind {shown(kind)}")
         if number not in self.memory:
-            self.memory[number] = self.place(self.fetch(number, count * item), location)
+            memory = self.fetch(number, count * item)
+            if self.swapped:
+                memory = _other_order(memory, dtype)
+            self.memory[number] = self.place(memory, location)
         memory = self.memory[number]
         if memory.numel() // item != count:
             raise PickleError(f"storage {shown(number)} claims {count * item} bytes, "
@@ -160,7 +176,7 @@ class Loader:
         size = self.archive.size(entry)
         if self.skip_data:
             return flambeau.empty(size, dtype=flambeau.uint8, device="cpu")
-        if self.mapped is not None and self.archive.offset(entry) % _LEAST_ALIGNMENT == 0:
+        if self.mapped is not None and not self.swapped and self.archive.offset(entry) % _LEAST_ALIGNMENT == 0:
             start = self.archive.offset(entry)
             if start + size > len(self.mapped):
                 raise PickleError(f"entry {shown(entry)} reaches past the end of the file")
@@ -183,6 +199,9 @@ class Loader:
             wanted = None
         wanted = location if wanted is None else str(wanted)
         kind = wanted.partition(":")[0]
+        moved = restored(memory, wanted)
+        if moved is not None:
+            return moved
         if kind == "cpu":
             return memory
         if kind == "meta" or (kind == "cuda" and _C._cuda.available()):
@@ -203,6 +222,9 @@ class Loader:
     def tensor_v3(self, storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
         if not isinstance(storage, _Storage) or not isinstance(dtype, flambeau.dtype):
             raise PickleError("a tensor without a storage or without a dtype")
+        if self.swapped and storage.dtype is None and dtype.itemsize > 1:
+            raise PickleError(f"a tensor of {dtype} in bytes of the other byte order, {shown(self.archive.order)}, in "
+                              "which only storages of one dtype can be read")
         return self.view(storage, dtype, offset, size, stride, requires_grad, metadata)
 
     def qtensor(self, storage, offset, size, stride, parts, requires_grad, hooks):

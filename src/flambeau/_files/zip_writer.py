@@ -3,6 +3,7 @@
 from struct import pack
 
 from .. import _C
+from .settings import get_crc32_options
 
 ALIGNMENT = 64
 #: bytes at a time: still in the cache when they are used again. Writes of 4 MB and more take two to four times as long
@@ -53,7 +54,7 @@ class ZipWriter:
         """One entry whose bytes begin at a multiple of the alignment."""
         raw, size = name.encode(), len(data)
         crc = 0
-        for start in range(0, size, CHUNK):
+        for start in range(0, size, CHUNK) if get_crc32_options() else ():
             crc = _C.crc32(data[start:start + CHUNK], crc)
         large = size >= _LARGE
         wide = pack("<2H2Q", 1, 16, size, size) if large else b""

@@ -9,6 +9,7 @@ from warnings import warn
 
 from ... import _C
 from ..._shown import shown
+from ._utils import pipes
 from ._utils.collate import default_collate, default_convert
 from ._utils.processes import Processes, context_of
 from ._utils.threads import Threads
@@ -75,8 +76,9 @@ def _check_context(context, num_workers, worker_method):
                         f"multiprocessing.get_context returns, got {shown(context)}")
 
 
-def _check_iterable(shuffle, sampler, batch_sampler):
-    for name, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
+def _check_iterable(dataset, shuffle, sampler, batch_sampler):
+    shuffle = None if pipes.is_iter_pipe(dataset) else shuffle or None
+    for name, value in (("shuffle", shuffle), ("sampler", sampler), ("batch_sampler", batch_sampler)):
         if value is not None:
             raise ValueError("DataLoader: an IterableDataset decides the order itself; leave out "
                              f"{name}={shown(value)}")
@@ -131,11 +133,12 @@ class DataLoader(Generic[T]):
         _check_choice("seeding", seeding, _SEEDINGS)
         if pin_memory and not _C._cuda.available():
             warn("DataLoader: pin_memory=True has no effect: no accelerator is found", UserWarning, stacklevel=2)
-        self.dataset, self._iterable = dataset, isinstance(dataset, IterableDataset)
+        self._iterable = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if self._iterable else _DatasetKind.Map
         if self._iterable:
-            _check_iterable(shuffle, sampler, batch_sampler)
+            _check_iterable(dataset, shuffle, sampler, batch_sampler)
         _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        self.dataset = pipes.shuffled(dataset, shuffle)
         self.sampler = self._default_sampler(shuffle, generator) if sampler is None else sampler
         if batch_sampler is not None:
             batch_size = None

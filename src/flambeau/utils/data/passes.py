@@ -7,6 +7,7 @@ from itertools import cycle, islice
 from warnings import warn
 
 from ... import _C
+from ._utils import pipes
 from ._utils.fetch import END, fetcher
 from ._utils.freed import keep_freed
 from ._utils.pinning import pinned
@@ -32,12 +33,22 @@ def _base_seed(loader):
     return fresh_seed(loader.generator) if running is None else running.base_seed
 
 
+def _begun(loader):
+    """The progress of a new pass, with the seeds that it draws."""
+    pipe_seed = pipes.epoch_seed(loader)
+    starting = loader.num_workers and loader._running_workers() is None
+    progress = Progress(_base_seed(loader), pipe_seed)
+    if pipe_seed is not None and loader.seeding == "worker" and starting:
+        pipes.epoch_seed(loader)  # PyTorch draws it again, and does not use it, when workers start
+    return progress
+
+
 class Pass:
     """One pass over a loader's batches."""
 
     def __init__(self, loader, progress):
         self._loader = loader
-        self.progress = progress or Progress(_base_seed(loader))
+        self.progress = progress or _begun(loader)
         self._length = loader.__len__
         self._batches = None
         self._count, self._told = 0, math.inf if loader._told is None else loader._told
@@ -88,6 +99,7 @@ class SerialPass(Pass):
         super().__init__(loader, progress)
         self._fetch, self._pure = None, False
         self._lent = Lent() if loader.seeding == "batch" else None
+        pipes.begin_epoch(loader.dataset, pipes.epoch_of(loader.dataset, self.progress.pipe_seed))
         keep_freed()
 
     def _fetched(self, task, indices):
@@ -127,7 +139,7 @@ class WorkerPass(Pass):
         self._workers = loader._take_workers(base_seed)
         if not loader.persistent_workers:
             weakref.finalize(self, self._workers.close)
-        self._epoch = self._workers.begin(base_seed)
+        self._epoch = self._workers.begin(base_seed, pipes.epoch_of(loader.dataset, self.progress.pipe_seed))
         self._in_order, self._timeout = loader.in_order, loader.timeout or None
         self._limit = loader.prefetch_factor * loader.num_workers
         self._active = set(range(loader.num_workers))  # workers whose samples have not ended

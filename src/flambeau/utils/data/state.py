@@ -27,8 +27,8 @@ _KNOWN = (BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler, W
 class Progress:
     """Which batches of a pass have been given, and what its order was drawn from."""
 
-    def __init__(self, base_seed=None):
-        self.base_seed = base_seed
+    def __init__(self, base_seed=None, pipe_seed=None):
+        self.base_seed, self.pipe_seed = base_seed, pipe_seed
         self.given = 0  # all batches with a smaller number
         self.beyond = set()  # and these; only where batches come in any order
         self.streams = None  # as they were before the first index was drawn
@@ -130,6 +130,7 @@ def saved(loader, progress):
              "beyond": sorted(progress.beyond), "length": progress.length}
     if loader._iterable:
         state["workers"] = loader.num_workers
+        state["pipe_seed"] = progress.pipe_seed
     else:
         state["streams"] = progress.streams or {"own": _own_streams(loader)}  # nothing drawn yet
     epoch = getattr(loader.sampler, "epoch", None)
@@ -150,7 +151,7 @@ def restored(loader, state):
         raise ValueError(f"DataLoader.load_state_dict: the state was taken with {shown(state.get('workers'))} workers, "
                          f"this loader has {loader.num_workers}; the workers of an IterableDataset each have their own "
                          "samples, so their number must be the same")
-    progress = Progress(state["base_seed"])
+    progress = Progress(state["base_seed"], state.get("pipe_seed"))
     progress.given, progress.beyond, progress.streams = state["given"], set(state["beyond"]), state.get("streams")
     progress.length = state["length"]
     if progress.streams is not None and "default" not in progress.streams:

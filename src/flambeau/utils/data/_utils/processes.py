@@ -81,12 +81,12 @@ class Processes:
         for descriptor in self._by_descriptor:
             self._poll.register(descriptor, select.POLLIN)
 
-    def begin(self, base_seed):
+    def begin(self, base_seed, pipe_epoch):
         """A new pass: what workers still send for an older one is dropped. Returns its number."""
         self.epoch += 1
         for worker in self.workers:
             worker.tasks.clear()
-            worker.send("epoch", self.epoch, base_seed)
+            worker.send("epoch", self.epoch, base_seed, pipe_epoch)
         return self.epoch
 
     def send(self, number, task, indices, skipped=False):

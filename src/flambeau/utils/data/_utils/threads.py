@@ -4,8 +4,10 @@ import os
 import queue
 import threading
 import time
+from dataclasses import replace
 
 from .... import random as _random
+from . import pipes
 from .failure import place_of, whereabouts
 from .fetch import END, FIELDS, POSITION, STOP, TASK, Stopped, fetcher
 from .freed import keep_freed
@@ -20,7 +22,8 @@ class _Worker:
     """One thread, its queue of tasks, and where it is."""
 
     def __init__(self, number, plan, base_seed, answers):
-        self.number, self.plan, self.answers, self.asked = number, plan, answers, queue.SimpleQueue()
+        self.number, self.answers, self.asked = number, answers, queue.SimpleQueue()
+        self.plan = replace(plan, dataset=pipes.own_copy(plan.dataset))
         self.board, self.tasks = [0] * FIELDS, {}
         self.board[TASK] = -1
         self.base_seed, self.epoch, self.fetch, self.count = base_seed, 0, None, 0
@@ -42,7 +45,8 @@ class _Worker:
             return
         while (message := self.asked.get()) is not None:
             if message[0] == "epoch":
-                _, self.epoch, self.base_seed = message
+                _, self.epoch, self.base_seed, pipe_epoch = message
+                pipes.begin_epoch(plan.dataset, pipe_epoch, plan.num_workers, self.number)
                 self.fetch, self.count = None, 0
             else:
                 self.answers.put(self.answer(streams, *message[1:]))
@@ -77,12 +81,12 @@ class Threads:
         self.answers, self.epoch = queue.SimpleQueue(), 0
         self.workers = [_Worker(number, plan, base_seed, self.answers) for number in range(plan.num_workers)]
 
-    def begin(self, base_seed):
+    def begin(self, base_seed, pipe_epoch):
         """A new pass; returns its number."""
         self.epoch += 1
         for worker in self.workers:
             worker.tasks.clear()
-            worker.asked.put(("epoch", self.epoch, base_seed))
+            worker.asked.put(("epoch", self.epoch, base_seed, pipe_epoch))
         return self.epoch
 
     def send(self, number, task, indices, skipped=False):

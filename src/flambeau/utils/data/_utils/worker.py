@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .... import _C
+from . import pipes
 from .channel import WorkerEnd
 from .failure import packed, place_of
 from .fetch import END, FIELDS, PEAK, POSITION, STOP, TASK, Stopped, fetcher
@@ -130,8 +131,9 @@ class _Loop:
                 self.load(*message)
             self.heap.restore()  # now that no sample is referred to
 
-    def begin(self, epoch, base_seed):
+    def begin(self, epoch, base_seed, pipe_epoch):
         """A new pass: the dataset is iterated over from its beginning."""
+        pipes.begin_epoch(self.plan.dataset, pipe_epoch, self.plan.num_workers, self.worker)
         self.epoch, self.base_seed, self.fetch, self.count = epoch, base_seed, None, 0
 
     def load(self, epoch, task, indices, freed, skipped):

@@ -2,11 +2,11 @@
 
 import math
 
-from . import _C
-from ._sparse.masked import dense_mask, reduced, refuse_sparse
-from ._sparse.tensor import is_sparse
-from .ops.dims import wrap_dims
-from .ops.kinds import OPS
+from .. import _C
+from .._sparse.masked import dense_mask, reduced, refuse_sparse
+from .._sparse.tensor import is_sparse
+from ..ops.dims import wrap_dims
+from ..ops.kinds import OPS
 
 Tensor = _C.Tensor
 
@@ -237,8 +237,3 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     x = _prepared(input, dtype, None)
     size = norm(x, ord, dim, keepdim=True, mask=mask)
     return x.masked_fill(~_mask(input, mask), 0) / size.clamp(min=eps)
-
-
-def is_masked_tensor(obj, /):
-    """Whether `obj` is a masked tensor: that class is not available; masks are arguments."""
-    return False
