@@ -5,6 +5,9 @@ import pytest
 
 import flambeau
 from flambeau import Tensor, library
+from flambeau._subclasses import DynamicOutputShapeException, FakeTensorMode
+from flambeau.fx.experimental.proxy_tensor import make_fx
+from flambeau.fx.experimental.symbolic_shapes import ShapeEnv
 from flambeau.overrides import TorchDispatchMode, TorchFunctionMode
 from flambeau.utils import _python_dispatch
 
@@ -83,6 +86,100 @@ def test_fake():
         op(flambeau.empty(3, device="meta"))
     op.register_fake(lambda x: flambeau.empty_like(x))
     assert op(flambeau.empty(3, device="meta")).shape == (3,)
+
+
+def test_autocast_converts_what_is_registered_for_it():
+    seen = []
+
+    def product(x: Tensor, ys: list[Tensor], k: Tensor | None = None) -> Tensor:
+        seen.append((x.dtype, [y.dtype for y in ys], flambeau.is_autocast_enabled("cpu")))
+        return x @ ys[0]
+    op = library.custom_op("testlib::product", mutates_args=())(product)
+    op.register_autocast("cpu", flambeau.bfloat16)
+    op.register_autograd(lambda ctx, g: (g, [g, None], None))
+    x, n = flambeau.ones(2, 2, requires_grad=True), flambeau.ones(2, dtype=flambeau.int64)
+    op(x, [x, n])
+    with flambeau.autocast("cpu", dtype=flambeau.float16):
+        op(x, [x, n]).sum().backward()
+        op(x.double(), [x.double()])
+    half, double = flambeau.bfloat16, flambeau.float64
+    assert seen == [(flambeau.float32, [flambeau.float32, n.dtype], False), (half, [half, n.dtype], False),
+                    (double, [double], False)]
+    assert x.grad.dtype is flambeau.float32
+    for device, dtype, error in ((1, half, ValueError), ("meta", half, ValueError), ("cpu", 3, TypeError)):
+        with pytest.raises(error):
+            op.register_autocast(device, dtype)
+    with pytest.raises(ValueError, match="an operator is expected"):
+        library.register_autocast(3, "cpu", half)
+
+
+def test_kernels_of_autocast_and_autograd_by_dispatch_key():
+    lib = library.Library("testlib3", "DEF")
+    lib.define("f(Tensor x) -> Tensor")
+    lib.impl("f", lambda x: x.clone(), "CPU")
+
+    def cast(x):
+        with flambeau.autocast("cpu", enabled=False):
+            return flambeau.ops.testlib3.f(x.bfloat16())
+    lib.impl("f", cast, "AutocastCPU")
+    with flambeau.autocast("cpu"):
+        assert flambeau.ops.testlib3.f(flambeau.ones(2)).dtype is flambeau.bfloat16
+    lib.define("g(Tensor x) -> Tensor")
+    lib.impl("g", lambda x: x * 3, "AutogradCPU")
+    assert flambeau.ops.testlib3.g(flambeau.ones(1)).item() == 3
+
+
+def test_a_kernel_is_switched_off_for_a_while():
+    op = make("switched")
+    op.register_kernel("cpu", lambda x: x * 7)
+    with op.set_kernel_enabled("cpu", enabled=False):
+        assert op(flambeau.ones(1)).item() == 2
+    assert op(flambeau.ones(1)).item() == 7
+    with pytest.warns(UserWarning, match="no implementation for 'cuda'"), op.set_kernel_enabled("cuda"):
+        pass
+
+
+def places(name, **bounds):
+    """An operator whose result has as many rows as its argument has numbers other than 0."""
+    def found(x: Tensor) -> Tensor:
+        return flambeau.nonzero(x)
+    op = library.custom_op(f"testlib::{name}", found, mutates_args=())
+    op.register_fake(lambda x: x.new_empty([library.get_ctx().new_dynamic_size(**bounds), x.dim()],
+                                           dtype=flambeau.int64))
+    return op
+
+
+def test_sizes_that_values_decide():
+    op, x = places("places"), flambeau.tensor([1.0, 0.0, 2.0])
+    assert library.get_ctx() is None
+    traced = make_fx(lambda x: op(x) * 2 + op(x).shape[0], tracing_mode="symbolic")(x)
+    assert traced(flambeau.tensor([0.0, 1.0, 0.0, 3.0])).tolist() == [[4], [8]]
+
+    class Model(flambeau.nn.Module):
+        def forward(self, x):
+            return op(x) * 2
+    program = flambeau.export.export(Model(), (x,))
+    assert str(program.graph_module.graph.find_nodes(
+        op="call_function", target=flambeau.ops.testlib.places.default)[0].meta["val"].shape[0]) == "u0"
+    assert program.module()(flambeau.tensor([0.0, 0.0, 5.0])).tolist() == [[4]]
+    assert flambeau.compile(lambda x: op(x) * 2)(x).tolist() == [[0], [4]]
+    assert library.opcheck(op, (x,))["test_faketensor"] == "SUCCESS"
+
+
+def test_bounds_of_sizes_that_values_decide():
+    op = places("bounded", min=2, max=5)
+    with FakeTensorMode(shape_env=ShapeEnv()):
+        rows = op(flambeau.ones(3)).shape[0]
+        assert rows > 1 and rows < 6
+    assert library.opcheck(op, (flambeau.ones(3),))["test_faketensor"] == "SUCCESS"
+    with pytest.raises(RuntimeError, match="result 0 is"):
+        library.opcheck(op, (flambeau.ones(9),))
+    with pytest.raises(DynamicOutputShapeException, match="testlib::bounded"), FakeTensorMode():
+        op(flambeau.ones(3))
+    with pytest.raises(RuntimeError, match="'meta' do not have"):
+        op(flambeau.ones(3, device="meta"))
+    with pytest.raises(ValueError, match="at least 0"), FakeTensorMode(shape_env=ShapeEnv()):
+        places("negative", min=-1)(flambeau.ones(3))
 
 
 def test_mutation():

@@ -7,6 +7,7 @@ from .... import _C
 from ...._absent import refused_class
 from ...._tensor.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ...._tensor.overriding import disable_torch_function as DisableTorchFunction
+from ....amp import autocast
 from ....library._enumerations import DispatchKey as DispatchKey
 from ....nn.modules._convert import _parse_to
 
@@ -39,8 +40,18 @@ class DispatchKeySet(frozenset):
         return key in self
 
 
-class _ExcludeDispatchKeyGuard(contextlib.nullcontext):
-    """Context that leaves out dispatch keys: there is nothing to leave out."""
+class _ExcludeDispatchKeyGuard(contextlib.ExitStack):
+    """Context that leaves out dispatch keys: autocast is off for the devices whose Autocast keys are among them."""
+
+    def __init__(self, keys):
+        super().__init__()
+        self.kinds = [key.name.removeprefix("Autocast").lower() for key in DispatchKeySet(keys)
+                      if key.name.startswith("Autocast")]
+
+    def __enter__(self):
+        for kind in self.kinds:
+            self.enter_context(autocast(kind, enabled=False))
+        return self
 
 
 def _log_api_usage_once(event):
