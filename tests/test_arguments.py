@@ -86,6 +86,8 @@ REASONS = {
         export/_whole: _recurrent params has_biases layers dropout train batch_first;
         export/_higher_order: _invoked identifier, _checkpointed options, _with_hints hints;
         ops/aten_forms: max_unpool3d stride padding""",
+    "what a function computes is computed, constant or not": """
+        compiler/_marks: substitute_in_graph can_constant_fold_through""",
     "refused whatever they are": """
         jit/_modules: __init__ args kwargs""",
     "a trace is the same with each: older names, and a permission that is always given": """

@@ -9,7 +9,7 @@ from .._shown import shown
 BACKENDS = ("inductor", "eager")
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _RECORDING = ("reduce-overhead", "max-autotune")
-_OPTIONS = ("fast_math", "pure", "triton.cudagraphs")
+_OPTIONS = ("fast_math", "pure", "triton.cudagraphs", "guard_filter_fn")  # there are no guards to filter
 #: how compiled functions run, as set_stance() says
 STANCE = ["default"]
 

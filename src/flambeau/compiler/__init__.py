@@ -3,7 +3,7 @@
 import functools
 
 from .. import _C
-from .._absent import refusals
+from .._absent import refusal
 from .._graph import BACKENDS, STANCE, Capture, captured, check, promises
 from .._graph.exporting import is_exporting as is_exporting
 from .._shown import shown
@@ -11,6 +11,22 @@ from ..nn import Module
 from ._backends import planner_of
 from ._explain import explain as explain
 from ._logs import set_logs as set_logs
+from ._marks import CacheInfo as CacheInfo
+from ._marks import cudagraph_mark_step_begin as cudagraph_mark_step_begin
+from ._marks import cudagraph_mark_warmup_incomplete as cudagraph_mark_warmup_incomplete
+from ._marks import keep_portable_guards_unsafe as keep_portable_guards_unsafe
+from ._marks import keep_tensor_guards_unsafe as keep_tensor_guards_unsafe
+from ._marks import load_cache_artifacts as load_cache_artifacts
+from ._marks import nested_compile_region as nested_compile_region
+from ._marks import nonstrict_trace as nonstrict_trace
+from ._marks import save_cache_artifacts as save_cache_artifacts
+from ._marks import set_enable_guard_collectives as set_enable_guard_collectives
+from ._marks import skip_all_guards_unsafe as skip_all_guards_unsafe
+from ._marks import skip_guard_on_all_nn_modules_unsafe as skip_guard_on_all_nn_modules_unsafe
+from ._marks import skip_guard_on_globals_unsafe as skip_guard_on_globals_unsafe
+from ._marks import skip_guard_on_inbuilt_nn_modules_unsafe as skip_guard_on_inbuilt_nn_modules_unsafe
+from ._marks import substitute_in_graph as substitute_in_graph
+from ._marks import wrap_numpy as wrap_numpy
 from ._picture import picture as picture
 from ._report import report as report
 
@@ -193,15 +209,18 @@ def reset():
     _C.graph_forget()
 
 
-def cudagraph_mark_step_begin():
-    """Begins a step of recorded CUDA work: there is none."""
+#: what a program asks for -> how its functions run
+_STANCES = {"default": "default", "force_eager": "force_eager", "eager_then_compile": "default",
+            "aot_eager_then_compile": "default"}
 
 
 class set_stance:
     """How compiled functions run from now on, or in a `with` block, or in calls of a function that it decorates.
 
-    "default": captured. "force_eager": as they are. The stances "fail_on_recompile" and "eager_on_recompile" raise
-    NotImplementedError: whether a program is known shows only when it ends.
+    "default": captured, and so are "eager_then_compile" and "aot_eager_then_compile", from the first call on, since a
+    plan is made in milliseconds. "force_eager": as they are. "fail_on_recompile" and "eager_on_recompile" raise
+    NotImplementedError: whether a program is known shows only when it ends. force_backend: "inductor" and "eager" say
+    the same as "default" and "force_eager".
 
     >>> import flambeau
     >>> with flambeau.compiler.set_stance("force_eager"):
@@ -210,12 +229,16 @@ class set_stance:
     """
 
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
-        if stance not in ("default", "force_eager"):
-            raise NotImplementedError(f"set_stance: {shown(stance)} is not available; 'default' and 'force_eager' are")
-        if force_backend is not None:
-            raise NotImplementedError("set_stance: force_backend= is not available; name the backend in compile()")
-        self.stance, self.before = stance, STANCE[0]
-        STANCE[0] = stance
+        if stance not in _STANCES:
+            raise NotImplementedError(f"set_stance: {shown(stance)} is not available; {', '.join(_STANCES)} are")
+        if force_backend is not None and stance != "default":
+            raise RuntimeError(f"set_stance: force_backend={shown(force_backend)} goes with the stance 'default' only")
+        if force_backend not in (None, *BACKENDS):
+            raise NotImplementedError("set_stance: a force_backend of one's own is not available; name the backend in "
+                                      "compile()")
+        self.stance = "force_eager" if force_backend == "eager" else _STANCES[stance]
+        self.before = STANCE[0]
+        STANCE[0] = self.stance
 
     def __enter__(self):
         STANCE[0] = self.stance
@@ -237,13 +260,6 @@ class PrecompileError(RuntimeError):
     """A compiled function could not be prepared: never raised, since nothing is prepared beforehand."""
 
 
-_REASON = "there are no guards, no kept artifacts and no Python that is not supported: leave it out"
-globals().update(refusals("compiler", _REASON, """
-    substitute_in_graph(original_fn, can_constant_fold_through, skip_signature_check) save_cache_artifacts
-    load_cache_artifacts(serialized_artifacts) load_compiled_function(file, f_globals, external_data)
-    nonstrict_trace(traceable_fn) nested_compile_region(fn, options, max_reuse_entries, reuse_hash_fn)
-    set_enable_guard_collectives(enabled) wrap_numpy(fn) cudagraph_mark_warmup_incomplete
-    skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries) skip_guard_on_all_nn_modules_unsafe(guard_entries)
-    skip_all_guards_unsafe(guard_entries) skip_guard_on_globals_unsafe(guard_entries)
-    keep_tensor_guards_unsafe(guard_entries, keep_parameters) keep_portable_guards_unsafe(guard_entries)
-"""))
+load_compiled_function = refusal(
+    "compiler.load_compiled_function(file, f_globals, external_data)",
+    "compiled functions are not written to files; export.save writes programs, and export.load reads them")

@@ -13,7 +13,7 @@ class Delayed:
         self.due, self.reducer = False, None  # the reducer that calls `exchange` in the end; None: nothing else does
         self._handle = trigger.register_post_accumulate_grad_hook(self._reached)
 
-    def _reached(self, trigger):
+    def _reached(self, _):
         if not self.wanted() or self.due:
             return
         self.due = True
