@@ -28,6 +28,36 @@ def test_schema_text(text, arguments):
     assert [(a.name, a.type) for a in schema.arguments] == arguments
 
 
+@pytest.mark.parametrize("text, arguments, returns", [
+    ("aten::foo.out(Tensor(a!) self, int[2] x=[1,2], *, float? y=None, str z=\"a\") -> (Tensor(a!), int n)",
+     [("self", "Tensor", None, False, None, True), ("x", "List[int]", [1, 2], False, 2, False),
+      ("y", "Optional[float]", None, True, None, False), ("z", "str", "a", True, None, False)],
+     [("", "Tensor"), ("n", "int")]),
+    ("f(Tensor?[] xs, Scalar s, SymInt[]? n, MemoryFormat m=contiguous_format) -> Tensor[]",
+     [("xs", "List[Optional[Tensor]]", None, False, None, False), ("s", "number", None, False, None, False),
+      ("n", "Optional[List[int]]", None, False, None, False),
+      ("m", "int", "contiguous_format", False, None, False)], [("", "List[Tensor]")]),
+    ("g(Tensor(a|b) x) -> ()", [("x", "Tensor", None, False, None, False)], []),
+])
+def test_what_programs_ask_of_a_schema(text, arguments, returns):
+    schema = flambeau.parse_schema(text)
+    assert [(a.name, a.type, a.default_value, a.kwarg_only, a.N, a.is_write) for a in schema.arguments] == arguments
+    assert [(r.name, r.type) for r in schema.returns] == returns
+    assert schema.is_mutable is any(a[-1] for a in arguments) and str(schema) == text
+    assert schema == flambeau.parse_schema(text) and hash(schema) == hash(flambeau.parse_schema(text))
+    shared = schema.arguments[0].alias_info
+    assert (shared is None) == ("(a" not in text) and (shared is None or "a" in shared.before_set)
+
+
+def test_the_schema_of_an_overload():
+    library.define("testlib::asked", "(Tensor(a!) x, int n=3) -> ()")
+    schema = flambeau.ops.testlib.asked.default._schema
+    assert schema.name == "testlib::asked" and schema.is_mutable and not schema.returns
+    assert [a.has_default_value() for a in schema.arguments] == [False, True]
+    with pytest.raises(RuntimeError, match="expected"):
+        flambeau.parse_schema("f(x)")
+
+
 def test_schema_of_annotations():
     def f(x: Tensor, xs: list[Tensor], y: Tensor | None = None, n: int = 3, *, k: int | float | bool = 1,
           name: str = "a") -> tuple[Tensor, Tensor]: ...

@@ -5,6 +5,8 @@ registered for autocast, the autograd formula, dispatch modes and subclasses, th
 values), and the kernel of the device.
 """
 
+import functools
+
 from .. import _C
 from .._shown import shown
 from .._tensor.overriding import dispatches, handle_torch_dispatch
@@ -13,6 +15,7 @@ from ..autograd.function import Function
 from ..ops.kinds import OPS, differentiated
 from ..ops.namespaces import Packet, namespace
 from ._fake_sizes import answering
+from ._function_schema import FunctionSchema
 from ._schema import parse
 
 _KINDS = {"CPU": "cpu", "CUDA": "cuda", "Meta": "meta", "XPU": "xpu", "MPS": "mps", "HPU": "hpu", "MTIA": "mtia",
@@ -47,6 +50,11 @@ class Operator:
 
     def __repr__(self):
         return f"{self.namespace}.{self.name}"
+
+    @functools.cached_property
+    def signature(self):
+        """The FunctionSchema that programs ask."""
+        return FunctionSchema(self.schema.text)
 
     # --- the call, from the top ------------------------------------------------------------------------------------
 

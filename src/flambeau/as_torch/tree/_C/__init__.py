@@ -1,6 +1,7 @@
 """torch._C: what packages read there. All else is this library's own compiled part."""
 
 import contextlib
+import importlib
 from types import SimpleNamespace
 
 from .... import _C
@@ -17,8 +18,16 @@ _TensorMeta = type(_C.Tensor)
 Graph, Value, Node = (refused_class(f"_C.{name}", _GRAPHS) for name in ("Graph", "Value", "Node"))
 
 
+#: names that stand in other modules here, which are loaded when they are first asked for
+_LATER = {"CompilationUnit": "flambeau.jit", "ScriptFunction": "flambeau.jit", "ScriptModule": "flambeau.jit",
+          "Future": "flambeau.futures", "PyTorchFileReader": "flambeau._files.records",
+          "PyTorchFileWriter": "flambeau._files.records", "parse_schema": "flambeau.library._function_schema",
+          "FunctionSchema": "flambeau.library._function_schema", "import_ir_module": "flambeau.jit",
+          "import_ir_module_from_buffer": "flambeau.jit"}
+
+
 def __getattr__(name):
-    return getattr(_C, name)
+    return getattr(importlib.import_module(_LATER[name]) if name in _LATER else _C, name)
 
 
 class DispatchKeySet(frozenset):
