@@ -246,15 +246,20 @@ Tensor.imag = property(_imaginary_part, lambda self, value: _assign(views.imag(s
 
 @method
 def resize_(self, *sizes, memory_format=None):
-    """Gives this tensor another shape, contiguous; memory grows where it must, new elements are uninitialised.
+    """Gives this tensor another shape, in that memory format; memory grows where it must, new elements are whatever.
 
     >>> import flambeau
     >>> flambeau.tensor([1, 2, 3]).resize_(2)
     tensor([1, 2])
     """
-    if memory_format not in (None, _C.contiguous_format):
-        raise NotImplementedError(f"resize_: only contiguous_format is available, got {memory_format}")
-    return _C.resize(self, tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes)
+    if memory_format is _C.preserve_format:
+        raise RuntimeError("resize_: preserve_format says nothing of a shape that is new; name contiguous_format or "
+                           "channels_last")
+    resized = _C.resize(self, tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes)
+    if memory_format in (None, _C.contiguous_format):
+        return resized
+    like = resized.new_empty(resized.shape, device="meta").contiguous(memory_format=memory_format)
+    return resized.as_strided_(tuple(resized.shape), like.stride())
 
 
 @method

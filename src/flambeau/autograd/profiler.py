@@ -3,6 +3,7 @@
 `flambeau.profiler` adds schedules and trace handlers to this one.
 """
 
+from contextlib import nullcontext
 from functools import wraps
 
 from .. import _C
@@ -135,9 +136,11 @@ class record_function:
         return ranged
 
 
-class _NoSuchTool:
+class _NoSuchTool(nullcontext):
     def __init__(self, enabled=True, record_shapes=False):
-        raise NotImplementedError(f"{type(self).__name__}: vendor tools (NVTX, ITT) are not built in; use profile")
+        super().__init__()
+        if enabled:
+            raise NotImplementedError(f"{type(self).__name__}: vendor tools (NVTX, ITT) are not built in; use profile")
 
 
 class emit_nvtx(_NoSuchTool):
