@@ -444,3 +444,15 @@ def test_generators_take_states_that_wait():
         for run in (f, flambeau.compile(f)):
             first, again, later = run(flambeau.Generator().manual_seed(seed))
             assert flambeau.equal(first, again) and not flambeau.equal(again, later)
+
+
+def test_budgets_of_memory_for_activations():
+    budget = flambeau.autograd.graph.region_activation_memory_budget
+
+    def run(share):
+        with budget(share):
+            return flambeau.ones(1) * 2
+    assert flambeau.compile(run)(1.0).item() == 2
+    for share, inside, error in ((1.0, False, RuntimeError), (0.5, True, NotImplementedError), (2, True, ValueError)):
+        with pytest.raises(error, match="region_activation_memory_budget"):
+            (flambeau.compile(run) if inside else run)(share)

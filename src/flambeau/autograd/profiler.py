@@ -3,6 +3,7 @@
 `flambeau.profiler` adds schedules and trace handlers to this one.
 """
 
+from bisect import bisect_left, bisect_right
 from contextlib import nullcontext
 from functools import wraps
 
@@ -108,6 +109,9 @@ class profile:
         return "<unfinished profiler.profile>" if self.function_events is None else str(self.function_events)
 
 
+listeners = []  # functions (name, whether it begins) that are told of ranges
+
+
 class record_function:
     """A named range of a profile; also a decorator. Without a profiler it costs next to nothing.
 
@@ -122,11 +126,15 @@ class record_function:
         self.name = name if args is None else f"{name}({args})"
 
     def __enter__(self):
+        for tell in listeners:
+            tell(self.name, True)
         self._range = _C.profile_begin(self.name)
         return self
 
     def __exit__(self, *_):
         _C.profile_end(self._range)
+        for tell in listeners:
+            tell(self.name, False)
 
     def __call__(self, func):
         @wraps(func)
@@ -134,6 +142,81 @@ class record_function:
             with record_function(self.name):
                 return func(*args, **kwargs)
         return ranged
+
+
+class KinetoStepTracker:
+    """How many steps a program has made, of several that count them: the most that one of them has counted.
+
+    >>> from flambeau.autograd.profiler import KinetoStepTracker
+    >>> KinetoStepTracker.init_step_count("mine")
+    >>> KinetoStepTracker.increment_step("mine") == KinetoStepTracker.current_step()
+    True
+    >>> KinetoStepTracker.erase_step_count("mine")
+    True
+    """
+
+    _current_step, _step_dict = 0, {}
+
+    @classmethod
+    def init_step_count(cls, requester):
+        """A new one that counts, beginning with the steps so far."""
+        cls._step_dict[requester] = cls._current_step
+
+    @classmethod
+    def erase_step_count(cls, requester):
+        """Forgets one that counts; whether it was known."""
+        return cls._step_dict.pop(requester, None) is not None
+
+    @classmethod
+    def increment_step(cls, requester):
+        """One has made a step: how many there are now."""
+        cls._step_dict[requester] = cls._step_dict.get(requester, cls._current_step) + 1
+        cls._current_step = max(cls._current_step, *cls._step_dict.values())
+        return cls._current_step
+
+    @classmethod
+    def current_step(cls):
+        """How many steps there are."""
+        return cls._current_step
+
+
+class EnforceUnique:
+    """Keys that may come once: `see` raises RuntimeError for one that comes again."""
+
+    def __init__(self):
+        self.seen = set()
+
+    def see(self, *key):
+        """Takes a key."""
+        if key in self.seen:
+            raise RuntimeError(f"EnforceUnique: {key} came before")
+        self.seen.add(key)
+
+
+class MemRecordsAcc:
+    """Records of memory, (event with start_ns(), …), found by time."""
+
+    def __init__(self, mem_records):
+        self._records = sorted(mem_records, key=_begin)
+
+    def in_interval(self, start_us, end_us):
+        """Those that begin from start_us on and not after end_us, in microseconds."""
+        first = bisect_left(self._records, start_us * 1000, key=_begin)
+        yield from self._records[first:bisect_right(self._records, end_us * 1000, key=_begin)]
+
+
+def _begin(record):
+    return record[0].start_ns()
+
+
+def load_nvprof(path):
+    """The events of a file of nvprof's, NVIDIA's older profiler: not available."""
+    raise NotImplementedError(f"load_nvprof: files of nvprof ({path}) are not read; record a trace with profile")
+
+
+def parse_nvprof_trace(path):
+    """As load_nvprof: not available."""
+    load_nvprof(path)
 
 
 class _NoSuchTool(nullcontext):

@@ -1,6 +1,7 @@
 """Profiling of a training loop: which steps are recorded, and where each recording goes."""
 
 from ..autograd.profiler import record_function as record_function
+from ._execution_trace import ExecutionTraceObserver as ExecutionTraceObserver
 from ._profile import DeviceType as DeviceType
 from ._profile import ProfilerAction as ProfilerAction
 from ._profile import ProfilerActivity as ProfilerActivity
