@@ -88,6 +88,7 @@ REASONS = {
         ops/aten_forms: max_unpool3d stride padding""",
     "what a function computes is computed, constant or not": """
         compiler/_marks: substitute_in_graph can_constant_fold_through""",
+    "of tools that are not there: unless they are off, they are refused": "autograd/profiler: __init__ record_shapes",
     "refused whatever they are": """
         jit/_modules: __init__ args kwargs""",
     "a trace is the same with each: older names, and a permission that is always given": """

@@ -354,9 +354,9 @@ def increment_version(tensor):
         t._bump_version()
 
 
-class region_activation_memory_budget(contextlib.nullcontext):
-    """Context in a compiled function: how much of the memory for activations its backward may use. 1 is what there is;
-    for less, `utils.checkpoint` computes activations again.
+def region_activation_memory_budget(budget):
+    """A context in a compiled function: how much of the memory for activations its backward may use. 1 is what there
+    is; for less, `utils.checkpoint` computes activations again.
 
     >>> import flambeau
     >>> @flambeau.compile
@@ -367,16 +367,15 @@ class region_activation_memory_budget(contextlib.nullcontext):
     tensor([2.])
     """
 
-    def __init__(self, budget):
-        super().__init__()
-        if not 0 <= budget <= 1:
-            raise ValueError(f"region_activation_memory_budget: budget must be from 0 to 1, got {shown(budget)}")
-        if not _C.graph_capturing():
-            raise RuntimeError("region_activation_memory_budget: it is for parts of a compiled function; elsewhere "
-                               "utils.checkpoint.checkpoint computes activations again")
-        if budget != 1:
-            raise NotImplementedError(f"region_activation_memory_budget: budget={shown(budget)}: compiled functions "
-                                      "keep what backward needs; wrap the part in utils.checkpoint.checkpoint")
+    if not 0 <= budget <= 1:
+        raise ValueError(f"region_activation_memory_budget: budget must be from 0 to 1, got {shown(budget)}")
+    if not _C.graph_capturing():
+        raise RuntimeError("region_activation_memory_budget: it is for parts of a compiled function; elsewhere "
+                           "utils.checkpoint.checkpoint computes activations again")
+    if budget != 1:
+        raise NotImplementedError(f"region_activation_memory_budget: budget={shown(budget)}: compiled functions keep "
+                                  "what backward needs; wrap the part in utils.checkpoint.checkpoint")
+    return contextlib.nullcontext()
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled):

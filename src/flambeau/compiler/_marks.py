@@ -7,8 +7,6 @@ import functools
 import inspect
 from typing import NamedTuple
 
-import numpy as np
-
 from .. import _C
 from .._shown import shown
 from .._tensor.creation import as_tensor
@@ -83,8 +81,7 @@ def wrap_numpy(fn):
     @functools.wraps(fn)
     def of_tensors(*args, **kwargs):
         args, kwargs = tree_map(lambda x: x.numpy() if isinstance(x, _C.Tensor) else x, (args, kwargs))
-        return tree_map(lambda x: as_tensor(x) if isinstance(x, np.ndarray | np.generic) else x,
-                        fn(*args, **kwargs))
+        return tree_map(lambda x: as_tensor(x) if hasattr(x, "__array_interface__") else x, fn(*args, **kwargs))
 
     return of_tensors
 

@@ -30,14 +30,15 @@ class ExecutionTraceObserver:
     its arguments and results, to the file that register_callback names. `profile` takes one and starts and stops it.
 
     >>> import flambeau, json, tempfile
-    >>> path = tempfile.mktemp()
-    >>> observer = flambeau.profiler.ExecutionTraceObserver().register_callback(path)
+    >>> file = tempfile.NamedTemporaryFile("r")
+    >>> observer = flambeau.profiler.ExecutionTraceObserver().register_callback(file.name)
     >>> observer.start()
     >>> x = flambeau.ones(2) + 1
     >>> observer.stop(), observer.unregister_callback()
     (None, None)
-    >>> [node["name"] for node in json.load(open(path))["nodes"]][1:-1]
+    >>> [node["name"] for node in json.load(file)["nodes"]][1:-1]
     ['aten::ones', 'aten::add']
+    >>> file.close()
     """
 
     def __init__(self):
