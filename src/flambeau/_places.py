@@ -69,7 +69,6 @@ distributed._tensor.device_mesh distributed.device_mesh DeviceMesh init_device_m
 distributed._tensor.placement_types distributed.tensor Shard Replicate Partial Placement
 distributed._tensor.placement_types distributed.tensor._dtensor_spec DTensorSpec TensorMeta
 distributed.checkpoint.filesystem distributed.checkpoint._storage_info _StorageInfo
-distributed.checkpoint.optimizer distributed.checkpoint load_sharded_optimizer_state_dict
 distributed.constants distributed default_pg_timeout
 distributed.distributed_c10d distributed all_gather all_reduce broadcast barrier Backend get_rank get_world_size group
 distributed.distributed_c10d distributed GroupMember init_process_group is_initialized ProcessGroup ReduceOp
