@@ -33,7 +33,7 @@ REASONS = {
         ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
         bartlett_window layout, kaiser_window layout""",
     "subclasses read it, or other kinds of Nodes do; this one needs less": """
-        fx/_symbolic_trace: is_leaf_module module_qualified_name; fx/graph_module: __new__ args kwargs;
+        fx/_symbolic_trace: is_leaf_module module_qualified_name; export/_decompositions: after values; fx/graph_module: __new__ args kwargs;
         fx/experimental/proxy_tensor: call_module m, is_leaf_module m module_qualified_name;
         fx/interpreter: placeholder kwargs, get_attr args kwargs, output target kwargs, is_leaf_module m
         module_qualified_name; fx/passes/infra/pass_base: call graph_module, requires graph_module, ensures
@@ -42,7 +42,7 @@ REASONS = {
     "planners and storages of programs need more; one call gives every kind what it may want": """
         distributed/checkpoint/_metadata_file: read entry; distributed/checkpoint/stateful: load_state_dict state_dict;
         distributed/checkpoint/default_planner: create_default_local_save_plan is_coordinator, set_up_planner
-        storage_meta, commit_tensor read_item tensor;
+        storage_meta, commit_tensor read_item tensor, make path;
         distributed/checkpoint/filesystem: set_up_storage_writer is_coordinator args, read_metadata args,
         set_up_storage_reader is_coordinator args;
         distributed/checkpoint/hf_storage: read_metadata args kwargs;

@@ -147,6 +147,27 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         return _load_file(file, path, map_location, mmap, options)
 
 
+def default_restore_location(storage, location):
+    """The memory of a storage on the device that a file names, such as "cpu" or "cuda:0": for functions that are a
+    `map_location`.
+
+    >>> import flambeau
+    >>> from flambeau.serialization import default_restore_location
+    >>> default_restore_location(flambeau.ones(1).untyped_storage(), "cpu").nbytes()
+    4
+    """
+    try:
+        device = flambeau.device(location)
+    except (RuntimeError, TypeError) as error:
+        raise RuntimeError(f"default_restore_location: {shown(location)} is no place of this build: {error}") from None
+    return storage.to(device=device)
+
+
+def location_tag(storage):
+    """The name of the device that a storage is on, as files have it."""
+    return str(storage.device)
+
+
 def _load_file(file, name, map_location, mmap, options):
     size = file.seek(0, os.SEEK_END)
     kind = format_of(start_of(file), size)

@@ -318,3 +318,60 @@ def test_a_mode_that_declines_is_named_and_a_subclass_may_answer_for_it(mode):
         with mode():
             assert flambeau.add(x.as_subclass(Answers), x) == "answered"
     assert _python_dispatch.TorchDispatchMode is TorchDispatchMode
+
+
+def test_what_wrappers_return_of_operators_that_write():
+    correct, x, out = _python_dispatch.return_and_correct_aliasing, flambeau.ones(2), flambeau.zeros(2)
+    aten = flambeau.ops.aten
+    assert correct(aten.mul.Tensor, (x, x), {}, out) is out
+    assert correct(aten.mul_.Tensor, (x, x), None, out) is x
+    assert correct(aten.mul.Tensor, (x, x), {"out": x}, out) is x
+    library.define("testlib::both", "(Tensor(a!) x, Tensor y, *, Tensor(b!) z) -> (Tensor(b!), Tensor, Tensor(a!))")
+    func, z = flambeau.ops.testlib.both.default, flambeau.ones(1)
+    assert correct(func, (x, out), {"z": z}, (1, 2, 3)) == (z, 2, x)
+    library.define("testlib::first", "(Tensor(a!) x) -> Tensor(a!)")
+    assert correct(flambeau.ops.testlib.first.default, (x,), {}, out) is x
+    assert correct(make("fresh"), (x,), {}, out) is out
+
+
+def test_wrappers_are_made_again_of_their_parts():
+    class Pair(Tensor):
+        @staticmethod
+        def __new__(cls, a, b, size=None):
+            made = Tensor._make_wrapper_subclass(cls, a.shape if size is None else size, dtype=a.dtype)
+            made.a, made.b = a, b
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            raise NotImplementedError
+
+        def __tensor_flatten__(self):
+            return ["a", "b"], "context"
+
+        @staticmethod
+        def __tensor_unflatten__(inner, context, size, stride):
+            assert context == "context"
+            return Pair(inner["a"], inner["b"], size)
+
+    pair = Pair(flambeau.ones(2), flambeau.zeros(2))
+    made = _python_dispatch.transform_subclass(pair, lambda name, t: t + (1 if name == "a" else 5))
+    assert type(made) is Pair and made.a.tolist() == [2, 2] and made.b.tolist() == [5, 5] and made.shape == (2,)
+    assert _python_dispatch.transform_subclass(pair, lambda _, t: t, (7,), (1,)).shape == (7,)
+
+
+def test_which_modes_there_are():
+    class Own(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    d = _python_dispatch
+    assert d._get_current_dispatch_mode() is None and not d.is_in_torch_dispatch_mode()
+    with FakeTensorMode() as fake:
+        assert d.is_in_torch_dispatch_mode() and not d.is_in_torch_dispatch_mode(include_infra_modes=False)
+        with Own() as own:
+            assert d._get_current_dispatch_mode() is own and d.is_in_torch_dispatch_mode(False)
+            with d._disable_current_modes() as modes:
+                assert modes == [fake, own] and d._get_current_dispatch_mode_stack() == []
+                assert type(flambeau.ones(1)) is Tensor
+            assert d._get_current_dispatch_mode_stack() == [fake, own]

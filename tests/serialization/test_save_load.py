@@ -580,3 +580,15 @@ def test_torch_reads_what_save_wrote(tmp_path):
     assert read["row"].data_ptr() == read["base"].data_ptr() + 16
     for name, t in found["dtypes"].items():
         assert read["dtypes"][name].tolist() == t.tolist()
+
+
+def test_places_by_name():
+    restore, storage = flambeau.serialization.default_restore_location, flambeau.ones(2).untyped_storage()
+    assert restore(storage, "cpu").data_ptr() == storage.data_ptr()
+    assert flambeau.serialization.location_tag(storage) == "cpu"
+    with pytest.raises(RuntimeError, match="no place of this build"):
+        restore(storage, "nowhere")
+    file = io.BytesIO()
+    flambeau.save(flambeau.ones(2), file)
+    file.seek(0)
+    assert flambeau.load(file, map_location=lambda s, place: restore(s, "cpu")).tolist() == [1, 1]

@@ -5,6 +5,7 @@
 
 from bisect import bisect_left, bisect_right
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import wraps
 
 from .. import _C
@@ -15,6 +16,41 @@ from ._profiler_events import FunctionEventAvg as FunctionEventAvg
 from ._profiler_events import events_of
 
 _SHAPES, _MEMORY, _STACK, _MODULES = 2, 4, 8, 16
+
+
+@dataclass
+class _ExperimentalConfig:
+    """Further settings of a profile. Stacks, all threads and times as they are recorded here in any case; counters of
+    the processor or a GPU (profiler_metrics, performance_events), and what is of other recorders, are not there.
+
+    >>> import flambeau
+    >>> from flambeau.autograd.profiler import _ExperimentalConfig
+    >>> with flambeau.profiler.profile(with_stack=True, experimental_config=_ExperimentalConfig(verbose=True)) as prof:
+    ...     y = flambeau.ones(1)
+    >>> len(prof.events()) > 0
+    True
+    """
+
+    profiler_metrics: list = ()
+    profiler_measure_per_kernel: bool = False
+    verbose: bool = False
+    performance_events: list = ()
+    enable_cuda_sync_events: bool = False
+    adjust_profiler_step: bool = False
+    disable_external_correlation: bool = False
+    profile_all_threads: bool = False
+    capture_overload_names: bool = False
+    record_python_gc_info: bool = False
+    expose_kineto_event_metadata: bool = False
+    custom_profiler_config: str = ""
+    adjust_timestamps: bool = False
+    trace_only: bool = False
+
+    def check(self):
+        """NotImplementedError where something is asked for that is not recorded."""
+        for name in ("profiler_metrics", "performance_events", "record_python_gc_info", "custom_profiler_config"):
+            if getattr(self, name):
+                raise NotImplementedError(f"profile: {name} is not recorded; leave it out of the experimental_config")
 
 
 class profile:
@@ -35,8 +71,9 @@ class profile:
             raise NotImplementedError("profile: only the CPU can be profiled here")
         if not use_cpu:
             raise AssertionError("profile: no activity to record with use_cpu=False; the CPU is the one that there is")
-        for name, value in (("experimental_config", experimental_config),
-                            ("custom_trace_id_callback", custom_trace_id_callback),
+        if experimental_config is not None:
+            experimental_config.check()
+        for name, value in (("custom_trace_id_callback", custom_trace_id_callback),
                             ("post_processing_timeout_s", post_processing_timeout_s),
                             ("activity_filters", activity_filters)):
             if value is not None:

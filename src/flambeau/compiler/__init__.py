@@ -4,11 +4,13 @@ import functools
 
 from .. import _C
 from .._absent import refusal
-from .._graph import BACKENDS, STANCE, Capture, captured, check, promises
+from .._graph import BACKENDS, EAGER, NAMED, STANCE, Capture, captured, check, promises, recorded
 from .._graph.exporting import is_exporting as is_exporting
 from .._shown import shown
 from ..nn import Module
-from ._backends import planner_of
+from ._backends import TAGS, planner_of
+from ._backends import lookup_backend as lookup_backend
+from ._backends import register_backend as register_backend
 from ._explain import explain as explain
 from ._logs import set_logs as set_logs
 from ._marks import CacheInfo as CacheInfo
@@ -89,9 +91,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         fullgraph: raise RuntimeError at the line that asks for a value before the function has ended.
         dynamic: False: each set of sizes has a plan of its own. None, True: calls whose sizes are equal to each other
             in the same places share one, so that ten batch sizes need one plan, and a batch of 1 another.
-        backend: None or "inductor": what is described here. "eager": the function runs as it is. A function of an
-            fx.GraphModule and the list of its inputs: it returns what runs instead, a function of the inputs that
-            returns the graph's results; numbers in the graph are constants there.
+        backend: None or "inductor": what is described here; "cudagraphs": with what mode="reduce-overhead" does.
+            "eager", "aot_eager" and their kin: the function runs as it is. A function of an fx.GraphModule and the list
+            of its inputs, or the name that it was registered by: it returns what runs instead, a function of the inputs
+            that returns the graph's results; numbers in the graph are constants there.
         mode: "reduce-overhead", "max-autotune": on CUDA tensors, what the function does is recorded as a CUDA graph
             when it comes for the second time, for each set of shapes and numbers, and launched as a whole from then
             on. On other tensors, and with "default" and "max-autotune-no-cudagraphs", nothing is recorded.
@@ -123,7 +126,9 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     if not callable(model):
         raise TypeError(f"compile: expected a function or a Module, got {type(model).__name__}")
     backend = _default[0] if backend is None else backend
-    plain = disable or backend == "eager"
+    backend = NAMED.get(backend, backend) if isinstance(backend, str) else backend
+    mode = recorded(backend, mode, options)
+    plain = disable or backend in EAGER
     planner = planner_of(backend) if callable(backend) and not disable else None
     how = Capture(fullgraph, planner, dynamic is False, *promises(mode, options))
     if isinstance(model, Module):
@@ -142,9 +147,11 @@ def list_backends(exclude_tags=("debug", "experimental")):
 
     >>> import flambeau
     >>> flambeau.compiler.list_backends()
-    ['inductor']
+    ['cudagraphs', 'inductor']
     """
-    return [name for name in BACKENDS if name != "eager" or "debug" not in (exclude_tags or ())]
+    left_out = set(exclude_tags or ())
+    own = [name for name in NAMED if not left_out & TAGS.get(name, frozenset())]
+    return sorted([*own, *(name for name in BACKENDS if name not in EAGER or "debug" not in left_out)])
 
 
 def get_default_backend():
@@ -236,7 +243,7 @@ class set_stance:
         if force_backend not in (None, *BACKENDS):
             raise NotImplementedError("set_stance: a force_backend of one's own is not available; name the backend in "
                                       "compile()")
-        self.stance = "force_eager" if force_backend == "eager" else _STANCES[stance]
+        self.stance = "force_eager" if force_backend in EAGER else _STANCES[stance]
         self.before = STANCE[0]
         STANCE[0] = self.stance
 
