@@ -25,6 +25,8 @@ REASONS = {
         _absent/streams: __new__ options, __init__ device; cuda/streams: __new__ device priority args kwargs""",
     "sums of groups are float32, as exact as a caller of use_fast_accum may have them": """
         ops/products: _scaled_grouped_mm use_fast_accum""",
+    "an exchange is over when the call returns, so nobody has to wait for it": """
+        distributed/tensor/_api: redistribute async_op""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
         _sparse/shapes: compute args kwargs; optim/optimizer: _own_check_sparse group""",
@@ -33,7 +35,8 @@ REASONS = {
         ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
         bartlett_window layout, kaiser_window layout""",
     "subclasses read it, or other kinds of Nodes do; this one needs less": """
-        fx/_symbolic_trace: is_leaf_module module_qualified_name; export/_decompositions: after values; fx/graph_module: __new__ args kwargs;
+        fx/_symbolic_trace: is_leaf_module module_qualified_name; fx/graph_module: __new__ args kwargs;
+        export/_decompositions: after values;
         fx/experimental/proxy_tensor: call_module m, is_leaf_module m module_qualified_name;
         fx/interpreter: placeholder kwargs, get_attr args kwargs, output target kwargs, is_leaf_module m
         module_qualified_name; fx/passes/infra/pass_base: call graph_module, requires graph_module, ensures

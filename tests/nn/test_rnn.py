@@ -260,3 +260,11 @@ def test_parts_for_a_forward_of_ones_own():
     assert plain.permute_hidden(h, None) is h and plain.permute_hidden(h, flambeau.tensor([1])).shape == (4, 1, 2)
     with pytest.raises(RuntimeError, match="Expected hidden size"):
         plain.check_hidden_size(h, (1, 1, 1))
+
+
+def test_packed_sequences_can_be_pinned_where_there_is_a_device():
+    packed = nn.utils.rnn.pack_sequence([flambeau.ones(2, 1), flambeau.ones(1, 1)])
+    assert packed.is_pinned() is False
+    if not flambeau.cuda.is_available():
+        with pytest.raises(RuntimeError):
+            packed.pin_memory()
