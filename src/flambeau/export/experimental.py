@@ -41,21 +41,21 @@ class _WithGradients(Rerun):
                         for s, _ in self.wanted)]
 
 
-def _export_forward_backward(ep, joint_loss_index=0):
+def export_forward_backward(ep, joint_loss_index=0):
     """The program that also returns the gradients of its parameters, and of arguments that require one.
 
     ep: an exported program. joint_loss_index: which of its results is the loss, a number that requires a gradient.
     `graph_signature.backward_signature` names them; `graph_module` takes the inputs that graph_signature lists.
 
     >>> import flambeau
-    >>> from flambeau.export.experimental import _export_forward_backward
+    >>> from flambeau.export.experimental import export_forward_backward
     >>> class Loss(flambeau.nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
     ...         self.weight = flambeau.nn.Parameter(flambeau.tensor([1.0, 2.0]))
     ...     def forward(self, x):
     ...         return (self.weight * x).sum()
-    >>> program = _export_forward_backward(flambeau.export.export(Loss(), (flambeau.ones(2),)))
+    >>> program = export_forward_backward(flambeau.export.export(Loss(), (flambeau.ones(2),)))
     >>> program.graph_module(flambeau.tensor([1.0, 2.0]), flambeau.tensor([3.0, 4.0]))
     (tensor(11.), tensor([3., 4.]))
     >>> list(program.graph_signature.backward_signature.gradients_to_parameters.values())
@@ -65,7 +65,7 @@ def _export_forward_backward(ep, joint_loss_index=0):
     kinds = [spec.kind for spec in ep.graph_signature.output_specs]
     if not isinstance(joint_loss_index, int) or not 0 <= joint_loss_index < count or \
             kinds[joint_loss_index] is not OutputKind.USER_OUTPUT:
-        raise RuntimeError(f"_export_forward_backward: joint_loss_index must name one of the {count} results of the "
+        raise RuntimeError(f"export_forward_backward: joint_loss_index must name one of the {count} results of the "
                            f"program, got {shown(joint_loss_index)}")
     found = retraced(lambda env, keeps_steps: _WithGradients(ep, joint_loss_index, env, keeps_steps))
     module, signature, calls, constants, checks = found
@@ -73,3 +73,6 @@ def _export_forward_backward(ep, joint_loss_index=0):
                            ep.example_inputs, constants, checks=checks)
     made._dialect = "ATEN"
     return made
+
+
+_export_forward_backward = export_forward_backward  # PyTorch's name
