@@ -258,7 +258,7 @@ def test_parts_for_a_forward_of_ones_own():
     plain = nn.GRU(3, 4, batch_first=True)
     assert plain.get_expected_hidden_size(x, None) == (1, 5, 4)
     assert plain.permute_hidden(h, None) is h and plain.permute_hidden(h, flambeau.tensor([1])).shape == (4, 1, 2)
-    with pytest.raises(RuntimeError, match="Expected hidden size"):
+    with pytest.raises(RuntimeError, match="the state must have size"):
         plain.check_hidden_size(h, (1, 1, 1))
 
 

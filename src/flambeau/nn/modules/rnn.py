@@ -132,7 +132,7 @@ class RNNBase(Module):
         """(layers * directions, batch, size) of c."""
         return (*self.get_expected_hidden_size(input, batch_sizes)[:2], self.hidden_size)
 
-    def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size {}, got {}"):
+    def check_hidden_size(self, hx, expected_hidden_size, msg="the state must have size {}, got {}"):
         """RuntimeError with that text where a state has another size."""
         if tuple(hx.size()) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.size())))
