@@ -26,6 +26,8 @@ REASONS = {
         _absent/streams: __new__ options, __init__ device; cuda/streams: __new__ device priority args kwargs""",
     "sums of groups are float32, as exact as a caller of use_fast_accum may have them": """
         ops/products: _scaled_grouped_mm use_fast_accum""",
+    "an exchange is over when the call returns, so nobody has to wait for it": """
+        distributed/tensor/_api: redistribute async_op""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
         _sparse/shapes: compute args kwargs; optim/optimizer: _own_check_sparse group""",
@@ -35,6 +37,7 @@ REASONS = {
         bartlett_window layout, kaiser_window layout""",
     "subclasses read it, or other kinds of Nodes do; this one needs less": """
         fx/_symbolic_trace: is_leaf_module module_qualified_name; fx/graph_module: __new__ args kwargs;
+        export/_decompositions: after values;
         fx/experimental/proxy_tensor: call_module m, is_leaf_module m module_qualified_name;
         fx/interpreter: placeholder kwargs, get_attr args kwargs, output target kwargs, is_leaf_module m
         module_qualified_name; fx/passes/infra/pass_base: call graph_module, requires graph_module, ensures
@@ -43,7 +46,7 @@ REASONS = {
     "planners and storages of programs need more; one call gives every kind what it may want": """
         distributed/checkpoint/_metadata_file: read entry; distributed/checkpoint/stateful: load_state_dict state_dict;
         distributed/checkpoint/default_planner: create_default_local_save_plan is_coordinator, set_up_planner
-        storage_meta, commit_tensor read_item tensor;
+        storage_meta, commit_tensor read_item tensor, make path;
         distributed/checkpoint/filesystem: set_up_storage_writer is_coordinator args, read_metadata args,
         set_up_storage_reader is_coordinator args;
         distributed/checkpoint/hf_storage: read_metadata args kwargs;
@@ -87,6 +90,9 @@ REASONS = {
         export/_whole: _recurrent params has_biases layers dropout train batch_first;
         export/_higher_order: _invoked identifier, _checkpointed options, _with_hints hints;
         ops/aten_forms: max_unpool3d stride padding""",
+    "what a function computes is computed, constant or not": """
+        compiler/_marks: substitute_in_graph can_constant_fold_through""",
+    "of tools that are not there: unless they are off, they are refused": "autograd/profiler: __init__ record_shapes",
     "refused whatever they are": """
         jit/_modules: __init__ args kwargs""",
     "a trace is the same with each: older names, and a permission that is always given": """

@@ -149,3 +149,13 @@ def test_an_error_inside_leaves_the_profiler_usable():
 def test_two_at_once_are_refused():
     with plain.profile(), pytest.raises(RuntimeError, match="another profiler"), plain.profile():
         pass
+
+
+def test_further_settings():
+    config = flambeau.profiler._ExperimentalConfig(verbose=True, profile_all_threads=True)
+    with flambeau.profiler.profile(with_stack=True, experimental_config=config) as prof:
+        flambeau.ones(1)
+    assert prof.events()[0].stack
+    for asked in ({"profiler_metrics": ["cycles"]}, {"record_python_gc_info": True}):
+        with pytest.raises(NotImplementedError, match=next(iter(asked))):
+            flambeau.profiler.profile(experimental_config=flambeau.profiler._ExperimentalConfig(**asked))

@@ -125,7 +125,9 @@ _LAZY_FROM = {
                        "sym_fresh_size",
     "control_flow": "cond while_loop",
     "compiler": "compile",
-    "jit": "ScriptModule",
+    "jit": "ScriptModule ScriptFunction fork wait import_ir_module import_ir_module_from_buffer",
+    "library._function_schema": "parse_schema",
+    "_files.records": "PyTorchFileReader PyTorchFileWriter",
     "debug._errstate": "errstate",
     "amp": "autocast GradScaler is_autocast_available is_autocast_enabled set_autocast_enabled get_autocast_dtype "
            "set_autocast_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype "

@@ -69,7 +69,6 @@ distributed._tensor.device_mesh distributed.device_mesh DeviceMesh init_device_m
 distributed._tensor.placement_types distributed.tensor Shard Replicate Partial Placement
 distributed._tensor.placement_types distributed.tensor._dtensor_spec DTensorSpec TensorMeta
 distributed.checkpoint.filesystem distributed.checkpoint._storage_info _StorageInfo
-distributed.checkpoint.optimizer distributed.checkpoint load_sharded_optimizer_state_dict
 distributed.constants distributed default_pg_timeout
 distributed.distributed_c10d distributed all_gather all_reduce broadcast barrier Backend get_rank get_world_size group
 distributed.distributed_c10d distributed GroupMember init_process_group is_initialized ProcessGroup ReduceOp
@@ -131,6 +130,10 @@ optim.lr_scheduler optim.lr_scheduler._plateau ReduceLROnPlateau
 overrides _tensor.overriding TorchFunctionMode
 profiler.profiler profiler._profile supported_activities ProfilerAction schedule tensorboard_trace_handler profile
 profiler.profiler profiler._profile _default_schedule_fn
+profiler.profiler profiler._execution_trace ExecutionTraceObserver
+_library.custom_ops library._library CustomOpDef custom_op
+distributed.optim.apply_optimizer_in_backward distributed.optim _apply_optimizer_in_backward
+distributed.optim.apply_optimizer_in_backward distributed.optim _get_in_backward_optimizers
 signal.windows.windows signal.windows exponential cosine gaussian kaiser hamming hann blackman bartlett general_cosine
 signal.windows.windows signal.windows general_hamming nuttall
 sparse.semi_structured sparse SparseSemiStructuredTensor to_sparse_semi_structured SparseSemiStructuredTensorCUTLASS

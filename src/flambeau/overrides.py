@@ -15,6 +15,8 @@ from ._tensor.overriding import asked, overriding, passing_once
 from ._tensor.overriding import disable_torch_dispatch as disable_torch_dispatch
 from ._tensor.overriding import disable_torch_function as disable_torch_function
 from ._tensor.overriding import has_torch_function as has_torch_function
+from ._tensor.overriding import has_torch_function_unary as has_torch_function_unary
+from ._tensor.overriding import has_torch_function_variadic as has_torch_function_variadic
 from ._tensor.overriding import is_tensor_like as is_tensor_like
 
 

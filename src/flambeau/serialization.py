@@ -6,6 +6,7 @@ never runs code from the file; it calls what the user has named as safe, and not
 """
 
 import os
+import pickle
 from collections.abc import Callable
 from typing import IO
 
@@ -48,6 +49,7 @@ from ._files.versions import check_module_version_greater_or_equal as check_modu
 from ._files.versions import mkdtemp as mkdtemp
 from ._files.versions import normalize_storage_type as normalize_storage_type
 from ._files.versions import storage_to_tensor_type as storage_to_tensor_type
+from ._shown import listed, shown
 
 DEFAULT_PROTOCOL = 2
 MAP_LOCATION = Callable[[flambeau.UntypedStorage, str], flambeau.UntypedStorage] | flambeau.device | str | \
@@ -90,6 +92,8 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
     What `load` reads without being told to trust it: docs/saving.md. A path is written atomically: whatever happens,
     there is the old file or the complete new one.
 
+    Whatever `pickle_protocol` is, files have protocol 2, which all readers know. `pickle_module` may be Python's own.
+
     With `background=True` the values are copied, and a thread writes them while the program goes on (one file after the
     other, in the order of the calls). It returns a `concurrent.futures.Future`, whose `result()` waits, and raises what
     went wrong. A program that ends waits for what is still to be written.
@@ -100,8 +104,10 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
     >>> flambeau.load(file)
     {'w': tensor([1., 1.]), 'epoch': 3}
     """
-    if pickle_module is not None or pickle_protocol != DEFAULT_PROTOCOL:
-        raise NotImplementedError("save: pickle_module and pickle_protocol cannot be chosen: protocol 2 is used")
+    _check_pickle("save", pickle_module)
+    if not isinstance(pickle_protocol, int) or not 0 <= pickle_protocol <= pickle.HIGHEST_PROTOCOL:
+        raise ValueError(f"save: pickle_protocol must be from 0 to {pickle.HIGHEST_PROTOCOL}, got "
+                         f"{shown(pickle_protocol)}")
     try:
         content = _Content(obj, not _use_new_zipfile_serialization)
     except (TypeError, ValueError) as error:
@@ -109,6 +115,13 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
     if background:
         return in_background(content, lambda content: _write(content, f))
     return _write(content, f)
+
+
+def _check_pickle(name, module):
+    """Files are written and read as data by this library itself, in the way of Python's own pickle."""
+    if module not in (None, pickle):
+        raise NotImplementedError(f"{name}: pickle_module={shown(module)} is not available: files are data, and no "
+                                  "such module writes or reads them")
 
 
 def _write(content, f):
@@ -143,8 +156,10 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     >>> flambeau.load(file)
     [tensor([0, 1, 2])]
     """
-    if pickle_module is not None or pickle_load_args.keys() - {"encoding"}:
-        raise NotImplementedError("load: pickle_module and its arguments are not supported: files are read as data")
+    _check_pickle("load", pickle_module)
+    if pickle_load_args.keys() - {"encoding", "fix_imports"}:
+        raise NotImplementedError(f"load: {listed(sorted(pickle_load_args))}: files are read as data, without a pickle "
+                                  "module; leave its arguments out")
     options = weights_only is not False, pickle_load_args.get("encoding", "utf-8")
     if hasattr(f, "read"):
         if mmap:

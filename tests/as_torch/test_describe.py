@@ -13,7 +13,7 @@ from flambeau.as_torch._doctor import described
 def found():
     return described([
         "torch.nn.Linear", "torch.nn.Linear.forward", "torch.pi.x.y", "torch.nothing", "torch.nn.x.y", "torch.int3",
-        "torch.distributed.shrink_group", "torch.distributed.all_reduce",
+        "torch.distributed.get_backend_impl", "torch.distributed.all_reduce",
         "torch.nn.modules.instancenorm",
         "torch.Tensor.requires_grad", "torch.fx.nothing", "torchtext.data"])
 
@@ -35,7 +35,7 @@ def test_a_name_is_followed_into_modules_and_classes_only(found):
 
 def test_refusals_say_why(found):
     assert found["torch.distributed.all_reduce"]["refused"] is None
-    assert "not available" in found["torch.distributed.shrink_group"]["refused"]
+    assert "not available" in found["torch.distributed.get_backend_impl"]["refused"]
     assert "no tensors" in found["torch.int3"]["refused"] and found["torch.nn.Linear"]["refused"] is None
     assert [name for name, _ in found["torch.distributed.all_reduce"]["parameters"]] == [
         "tensor", "op", "group", "async_op"]

@@ -35,6 +35,12 @@ def test_grad_function_leaves_grad_alone():
     assert x.grad is None
 
 
+def test_only_inputs_is_an_older_argument():
+    x = flambeau.tensor(2.0, requires_grad=True)
+    with pytest.warns(FutureWarning, match="only_inputs is not read"):
+        assert flambeau.autograd.grad(x * x, x, only_inputs=False)[0].item() == 4 and x.grad is None
+
+
 def test_first_gradient_is_not_an_alias_of_the_users_tensor():
     x = leaf([1.0, 2.0])
     v = flambeau.ones(2, dtype=flambeau.float64)

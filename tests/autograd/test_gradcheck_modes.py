@@ -46,3 +46,19 @@ def test_wrong_forward_mode_is_found():
     with pytest.raises(GradcheckError, match="forward mode"):
         gradcheck(Wrong.apply, x, check_forward_ad=True)
     assert not gradcheck(Wrong.apply, x, check_forward_ad=True, raise_exception=False)
+
+
+LAYOUTS = [flambeau.sparse_coo, flambeau.sparse_csr, flambeau.sparse_csc, flambeau.sparse_bsr]
+
+
+@pytest.mark.parametrize("masked", [True, False, None])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_sparse_inputs(layout, masked):
+    options = {"blocksize": (1, 2)} if layout is flambeau.sparse_bsr else {}
+    x = flambeau.tensor([[1.0, 0, 2, 0], [0, 0, 3, 4]], dtype=flambeau.float64).to_sparse(layout=layout, **options)
+    x.requires_grad_()
+    d = flambeau.rand(2, 4, dtype=flambeau.float64, requires_grad=True)
+    for fast in (False, True):
+        assert gradcheck(lambda x, d: (x.to_dense() * d, x * 2), (x, d), masked=masked, fast_mode=fast)
+    with pytest.raises(GradcheckError):
+        gradcheck(lambda x, d: x.to_dense() * x.to_dense().detach(), (x, d), masked=masked)

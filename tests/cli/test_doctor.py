@@ -14,7 +14,7 @@ from torch import nn
 import torchtext
 torch.set_float32_matmul_precision("high")
 model = nn.Linear(2, 3)
-torch.distributed.record_comm(torch.ones(2))
+torch.distributed.get_backend_impl(torch.ones(2))
 torch.no_such_function(model)
 torch.no_such_function(model)
 try:
@@ -53,7 +53,7 @@ def test_data(run, program):
     assert code == 1 and data["files"] == 1 and data["unread"] == {}
     assert data["counts"] == {"missing": 2, "refuses": 1, "expected": 1, "differs": 1, "here": 4}
     states = {each["name"]: each["state"] for each in data["names"]}
-    assert states["torch.distributed.record_comm"] == "refuses" and states["torchtext"] == "missing"
+    assert states["torch.distributed.get_backend_impl"] == "refuses" and states["torchtext"] == "missing"
     found, = (each for each in data["names"] if each["name"] == "torch.no_such_function")
     assert found["uses"] == [{"file": str(program), "line": 9}, {"file": str(program), "line": 10}]
 

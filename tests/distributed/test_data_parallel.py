@@ -390,11 +390,14 @@ def test_wrong_use():
             DistributedDataParallel(nn.Linear(2, 2), device_ids=[0])
         with pytest.raises(RuntimeError, match="no parameter of the module requires a gradient"):
             DistributedDataParallel(nn.ReLU())
-        with pytest.raises(NotImplementedError, match="mixed_precision is not available"):
+        with pytest.raises(TypeError, match="mixed_precision must be"):
             DistributedDataParallel(nn.Linear(2, 2), mixed_precision=1)
-        model = DistributedDataParallel(nn.Embedding(3, 2, sparse=True))
-        with pytest.raises(NotImplementedError, match=r"gradient of weight is sparse"):
-            model(flambeau.tensor([1])).sum().backward()
+        net = nn.Linear(2, 2)
+        with pytest.raises(ValueError, match="given together"):
+            DistributedDataParallel(net, delay_all_reduce_named_params=[("weight", net.weight)])
+        with pytest.warns(UserWarning, match="newer name of broadcast_buffers"):
+            model = DistributedDataParallel(net, broadcast_buffers=True, forward_sync_buffers=False)
+        assert model.broadcast_buffers is model.forward_sync_buffers is False
         model = DistributedDataParallel(nn.Linear(2, 2))
         assert list(model.state_dict()) == ["module.weight", "module.bias"]
         model.register_comm_hook(None, default_hooks.allreduce_hook)

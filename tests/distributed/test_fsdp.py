@@ -7,6 +7,7 @@ import pytest
 
 import flambeau
 import flambeau.distributed as dist
+import flambeau.distributed.checkpoint as dcp
 from flambeau import nn, optim
 from flambeau.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     CheckpointImpl,
@@ -159,6 +160,34 @@ def check_states(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_states_go_on_in_another_model(ranks, kind):
     assert max(ranks.run(check_states, kind)) < 1e-12
+
+
+def check_states_from_a_checkpoint(place, planner):
+    mine, theirs = wrapped(), net()
+    steppers = [optim.AdamW(m.parameters(), lr=0.01) for m in (mine, theirs)]
+    train(mine, theirs, *steppers, steps=1)
+    with FullyShardedDataParallel.state_dict_type(mine, StateDictType.SHARDED_STATE_DICT):
+        states = FullyShardedDataParallel.optim_state_dict(mine, steppers[0])
+        dcp.save({"model": mine.state_dict(), "optimizer": states}, checkpoint_id=place)
+    other = wrapped()
+    stepper = optim.AdamW(other.parameters(), lr=0.5)
+    with FullyShardedDataParallel.state_dict_type(other, StateDictType.SHARDED_STATE_DICT):
+        state = {"model": other.state_dict()}
+        dcp.load(state, checkpoint_id=place)
+        other.load_state_dict(state["model"])
+        reader = dcp.FileSystemReader(place)
+        found = dcp.load_sharded_optimizer_state_dict(state["model"], "optimizer", reader,
+                                                      dcp.DefaultLoadPlanner() if planner else None)
+        moment = found["optimizer"]["state"]["blocks.1.up.weight"]["exp_avg"]
+        assert list(found) == ["optimizer"] and isinstance(moment, DTensor)
+        assert moment.to_local().shape == state["model"]["blocks.1.up.weight"].to_local().shape
+        FullyShardedDataParallel.optim_state_dict_to_load(other, stepper, found["optimizer"], load_directly=True)
+    return train(other, theirs, stepper, steppers[1], first=1)
+
+
+@pytest.mark.parametrize("planner", [False, True])
+def test_states_go_on_from_a_checkpoint(ranks, tmp_path, planner):
+    assert max(ranks.run(check_states_from_a_checkpoint, str(tmp_path), planner)) < 1e-12
 
 
 def check_older_names():

@@ -380,6 +380,7 @@ def check_methods():
             (lambda: flambeau.save(mine.state_dict(), "/dev/null"), TypeError, "full_tensor"),
             (lambda: fully_shard(net().blocks), ValueError, "with a forward"),
             (lambda: fully_shard(net(), mesh=4), ValueError, "DeviceMesh"),
+            (lambda: fully_shard(net(), dp_mesh_dims=3), NotImplementedError, "give the data parallel dimensions"),
             (lambda: fully_shard(net(), reshard_after_forward=3), ValueError, "must divide the 4 ranks"),
             (lambda: fully_shard(net(), reshard_after_forward=2.0), TypeError, "a number of ranks"),
             (lambda: fully_shard(net()).set_reshard_after_forward(2), ValueError, "an argument of fully_shard"),

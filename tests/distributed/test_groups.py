@@ -180,7 +180,7 @@ def test_arguments_are_checked(alone):
         (lambda: dist.all_reduce(x, dist.ReduceOp.BAND), TypeError, "all_reduce: BAND is not defined.*float32"),
         (lambda: dist.all_reduce(x, dist.ReduceOp.PREMUL_SUM), ValueError, "PREMUL_SUM needs a factor"),
         (lambda: dist.all_reduce(x.to("meta")), RuntimeError, "device meta"),
-        (lambda: dist.all_reduce(x.to_sparse()), NotImplementedError, "to_dense"),
+        (lambda: dist.broadcast(x.to_sparse(), 0), NotImplementedError, "to_dense"),
         (lambda: dist.broadcast(x, 3), ValueError, r"broadcast: rank 3 is not in the group of ranks 0"),
         (lambda: dist.broadcast(x), ValueError, "give either src or group_src, got neither"),
         (lambda: dist.all_gather([], x), ValueError, "tensor for each of the 1 ranks, got 0"),

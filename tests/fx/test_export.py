@@ -8,6 +8,7 @@ import flambeau
 from flambeau import nn
 from flambeau._symbolic.shape_env import ConstraintViolationError
 from flambeau.export import AdditionalInputs, Dim, ShapesCollection, dims, export, load, save
+from flambeau.export.experimental import _export_forward_backward
 
 
 class Net(nn.Module):
@@ -339,3 +340,46 @@ def test_mistakes():
 
     with pytest.raises(RuntimeError, match=r"depends on|no values"):
         export(Reads(), (x,))
+
+
+class Joint(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.frozen = nn.Parameter(flambeau.ones(2), requires_grad=False)
+        self.register_buffer("scale", flambeau.full((2,), 2.0))
+
+    def forward(self, x, y, *, weight=None):
+        made = self.linear(x) * self.scale * self.frozen
+        return made, ((made - y) ** 2).mean() if weight is None else (weight * (made - y) ** 2).mean()
+
+
+@pytest.mark.parametrize("open_sizes", [False, True])
+def test_programs_with_their_gradients(open_sizes):
+    module, rows = Joint(), flambeau.export.Dim("rows")
+    shapes = {"x": {0: rows}, "y": {0: rows}, "weight": {0: rows}} if open_sizes else None
+    example = (flambeau.ones(4, 3, requires_grad=True), flambeau.ones(4, 2))
+    program = flambeau.export.export(module, example, {"weight": flambeau.ones(4, 1)}, dynamic_shapes=shapes)
+    assert program.graph_signature.backward_signature is None
+    joint = _export_forward_backward(program, 1)
+    signature = joint.graph_signature.backward_signature
+    assert isinstance(signature, flambeau.export.ExportBackwardSignature)
+    assert list(signature.gradients_to_parameters.values()) == ["linear.weight", "linear.bias"]
+    assert list(signature.gradients_to_user_inputs.values()) == ["x"]
+    assert signature.loss_output == joint.graph_signature.output_specs[1].arg.name
+    n = 6 if open_sizes else 4
+    x, y, weight = flambeau.randn(n, 3, requires_grad=True), flambeau.randn(n, 2), flambeau.rand(n, 1)
+    given = [*(joint._value(s.target) for s in joint.graph_signature.input_specs if s.target), x, y, weight]
+    made, loss = module(x, y, weight=weight)
+    expected = [made, loss, *flambeau.autograd.grad(loss, [module.linear.weight, module.linear.bias, x])]
+    found = joint.graph_module(*given)
+    assert len(found) == 5 and all(flambeau.allclose(a, b, atol=1e-6) for a, b in zip(found, expected, strict=True))
+
+
+def test_which_result_is_the_loss():
+    program = flambeau.export.export(Joint(), (flambeau.ones(4, 3), flambeau.ones(4, 2)))
+    for wrong in (2, -1, "loss"):
+        with pytest.raises(RuntimeError, match="joint_loss_index must name one of the 2 results"):
+            _export_forward_backward(program, wrong)
+    with pytest.raises(RuntimeError, match="only an output of one element"):
+        _export_forward_backward(program, 0)

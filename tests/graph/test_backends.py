@@ -4,6 +4,7 @@ import pytest
 
 import flambeau
 from flambeau import fx, nn
+from flambeau._graph import NAMED
 from flambeau.ops.kinds import OPS
 
 from ..core import seams
@@ -109,3 +110,42 @@ def test_the_graph_of_every_operator_computes_it(name):
         found = battery.tensors(call(battery.map_tensors(lambda t: t.clone(), sample)))
         for a, b in zip(found, expected, strict=True):
             assert seams.same(battery.to_numpy(a), battery.to_numpy(b)), sample
+
+
+@pytest.fixture
+def forgotten():
+    yield
+    for name in ("test_mine", "test_other"):
+        NAMED.pop(name, None)
+
+
+def test_backends_by_name(forgotten):
+    compiler, seen = flambeau.compiler, []
+
+    @compiler.register_backend
+    def test_mine(gm, inputs):
+        seen.append(len(inputs))
+        return gm.forward
+    compiler.register_backend(lambda gm, inputs: gm.forward, name="test_other", tags=("debug",))
+    x = flambeau.ones(2)
+    assert flambeau.compile(lambda x: x + 1, backend="test_mine")(x).tolist() == [2, 2] and seen == [1]
+    assert compiler.lookup_backend("test_mine") is test_mine is compiler.lookup_backend(test_mine)
+    assert "test_mine" in compiler.list_backends() and "test_other" not in compiler.list_backends()
+    assert {"test_other", "eager"} <= set(compiler.list_backends(exclude_tags=()))
+    for bad, error in ((lambda: compiler.register_backend(test_mine), ValueError),
+                       (lambda: compiler.register_backend(3), TypeError),
+                       (lambda: compiler.lookup_backend("nobody"), RuntimeError)):
+        with pytest.raises(error):
+            bad()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "eager", "cudagraphs", "inductor"])
+def test_backends_of_other_names_give_the_same(backend):
+    inside = flambeau.compile(lambda x: (x * 2, flambeau.compiler.is_compiling()), backend=backend)(flambeau.ones(1))
+    assert inside[0].item() == 2 and inside[1] == (backend in ("cudagraphs", "inductor"))
+    layer = flambeau.nn.Linear(2, 1)
+    expected = layer(flambeau.ones(1, 2))
+    layer.compile(backend=backend)
+    assert flambeau.allclose(layer(flambeau.ones(1, 2)), expected)
+    with flambeau.compiler.set_stance("default", force_backend=backend):
+        assert flambeau.compile(lambda x: x + 1)(flambeau.ones(1)).item() == 2

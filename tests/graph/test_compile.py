@@ -1,9 +1,12 @@
 """`compile` as users meet it: functions, modules, what is refused, what is honoured, threads, failures."""
 
 import copy
+import functools
 import gc
 import pickle
 import threading
+import warnings
+from types import SimpleNamespace
 
 import pytest
 
@@ -275,7 +278,60 @@ def test_a_module_compiled_in_place():
     assert used(lambda: net(x))[0] == 0
 
 
+def test_stances_that_programs_name():
+    compiled = flambeau.compile(lambda: flambeau.compiler.is_compiling())
+    for stance, backend, expected in [("eager_then_compile", None, True), ("aot_eager_then_compile", None, True),
+                                      ("default", "eager", False), ("default", "inductor", True)]:
+        with flambeau.compiler.set_stance(stance, force_backend=backend):
+            assert compiled() is expected
+
+
+def test_marks_of_functions_change_nothing():
+    compiler, x = flambeau.compiler, flambeau.tensor([-1.0, 2.0])
+
+    def twice(x):
+        return x * 2
+    for mark in (compiler.nested_compile_region, compiler.nested_compile_region(max_reuse_entries=2),
+                 compiler.nonstrict_trace, compiler.allow_in_graph, compiler.substitute_in_graph(twice)):
+        assert mark(twice) is twice
+        with pytest.raises(TypeError, match=r"expected a function, got 3|'int'"):
+            mark(3) if mark is not compiler.allow_in_graph else compiler.nonstrict_trace(3)
+    with pytest.raises(TypeError, match=r"parameters \(x\).*has \(y\)"):
+        compiler.substitute_in_graph(twice)(lambda y: y)
+    assert compiler.substitute_in_graph(twice, skip_signature_check=True)(len) is len
+    assert flambeau.compile(compiler.nested_compile_region(twice))(x).tolist() == [-2, 4]
+    numpy_sum = compiler.wrap_numpy(lambda a, more: {"sum": a.sum() + more["b"].max()})
+    assert numpy_sum(x, {"b": x})["sum"].item() == 3
+    assert compiler.save_cache_artifacts() is None and compiler.load_cache_artifacts(b"") is None
+    with pytest.raises(TypeError, match="expected bytes"):
+        compiler.load_cache_artifacts("")
+    assert compiler.set_enable_guard_collectives(True) is False and compiler.set_enable_guard_collectives(False)
+
+
+def test_filters_of_guards():
+    source = SimpleNamespace(is_unspecialized_builtin_nn_module=lambda: False, is_unspecialized_nn_module=lambda: True)
+    weight = nn.Parameter(flambeau.ones(1))
+    entries = [SimpleNamespace(guard_type=kind, value=value, is_global=kind == "ID_MATCH",
+                               orig_guard=SimpleNamespace(source=source))
+               for kind, value in [("TENSOR_MATCH", weight), ("TENSOR_MATCH", flambeau.ones(1)), ("ID_MATCH", None),
+                                   ("SHAPE_ENV", None)]]
+    compiler = flambeau.compiler
+    for keep, expected in [
+            (compiler.keep_tensor_guards_unsafe, [0, 1, 0, 0]), (compiler.skip_all_guards_unsafe, [0, 0, 0, 0]),
+            (functools.partial(compiler.keep_tensor_guards_unsafe, keep_parameters=True), [1, 1, 0, 0]),
+            (compiler.skip_guard_on_globals_unsafe, [1, 1, 0, 1]), (compiler.keep_portable_guards_unsafe, [1, 1, 0, 1]),
+            (compiler.skip_guard_on_inbuilt_nn_modules_unsafe, [1, 1, 1, 1]),
+            (compiler.skip_guard_on_all_nn_modules_unsafe, [0, 0, 0, 0])]:
+        assert keep(entries) == list(map(bool, expected))
+    options = {"guard_filter_fn": compiler.skip_all_guards_unsafe}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert flambeau.compile(lambda x: x + 1, options=options)(flambeau.ones(1)).item() == 2
+
+
 @pytest.mark.parametrize("bad, kind, text", [
+    (lambda: flambeau.compiler.set_stance("force_eager", force_backend="eager"), RuntimeError, "only"),
+    (lambda: flambeau.compiler.set_stance("default", force_backend=print), NotImplementedError, "of one's own"),
     (lambda: flambeau.compile(3), TypeError, "int"),
     (lambda: flambeau.compile(abs, backend="nvfuser"), RuntimeError, "nvfuser"),
     (lambda: flambeau.compile(abs, mode="fastest"), RuntimeError, "fastest"),
@@ -388,3 +444,15 @@ def test_generators_take_states_that_wait():
         for run in (f, flambeau.compile(f)):
             first, again, later = run(flambeau.Generator().manual_seed(seed))
             assert flambeau.equal(first, again) and not flambeau.equal(again, later)
+
+
+def test_budgets_of_memory_for_activations():
+    budget = flambeau.autograd.graph.region_activation_memory_budget
+
+    def run(share):
+        with budget(share):
+            return flambeau.ones(1) * 2
+    assert flambeau.compile(run)(1.0).item() == 2
+    for share, inside, error in ((1.0, False, RuntimeError), (0.5, True, NotImplementedError), (2, True, ValueError)):
+        with pytest.raises(error, match="region_activation_memory_budget"):
+            (flambeau.compile(run) if inside else run)(share)

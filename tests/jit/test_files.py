@@ -252,3 +252,19 @@ def test_writing_is_atomic(tmp_path):
     assert flambeau.jit.load(io.BytesIO(net.save_to_buffer())).weight.shape == (1, 2)
     with pytest.raises(RuntimeError, match="cannot write"):
         net.save(tmp_path / "none" / "net.pt")
+
+
+def test_names_at_the_top():
+    assert flambeau.fork is flambeau.jit.fork and flambeau.ScriptFunction is flambeau.jit.ScriptFunction
+    assert flambeau.wait(flambeau.fork(max, 1, 2)) == 2
+    file = io.BytesIO()
+    flambeau.jit.save(flambeau.jit.trace(nn.ReLU(), flambeau.ones(2)), file)
+    unit = flambeau.jit.CompilationUnit()
+    extra = {"note": ""}
+    for bad in (None, "unit"):
+        with pytest.raises(TypeError, match="CompilationUnit"):
+            flambeau.import_ir_module(bad, file)
+    file.seek(0)
+    for module in (flambeau.import_ir_module(unit, file, None, {}),
+                   flambeau.import_ir_module_from_buffer(unit, file.getvalue(), "cpu", extra)):
+        assert module(flambeau.tensor([-1.0, 2.0])).tolist() == [0, 2]

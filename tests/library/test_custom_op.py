@@ -5,6 +5,9 @@ import pytest
 
 import flambeau
 from flambeau import Tensor, library
+from flambeau._subclasses import DynamicOutputShapeException, FakeTensorMode
+from flambeau.fx.experimental.proxy_tensor import make_fx
+from flambeau.fx.experimental.symbolic_shapes import ShapeEnv
 from flambeau.overrides import TorchDispatchMode, TorchFunctionMode
 from flambeau.utils import _python_dispatch
 
@@ -23,6 +26,36 @@ def make(name, mutates=(), body=None):
 def test_schema_text(text, arguments):
     schema = library._schema.parse(text)
     assert [(a.name, a.type) for a in schema.arguments] == arguments
+
+
+@pytest.mark.parametrize("text, arguments, returns", [
+    ("aten::foo.out(Tensor(a!) self, int[2] x=[1,2], *, float? y=None, str z=\"a\") -> (Tensor(a!), int n)",
+     [("self", "Tensor", None, False, None, True), ("x", "List[int]", [1, 2], False, 2, False),
+      ("y", "Optional[float]", None, True, None, False), ("z", "str", "a", True, None, False)],
+     [("", "Tensor"), ("n", "int")]),
+    ("f(Tensor?[] xs, Scalar s, SymInt[]? n, MemoryFormat m=contiguous_format) -> Tensor[]",
+     [("xs", "List[Optional[Tensor]]", None, False, None, False), ("s", "number", None, False, None, False),
+      ("n", "Optional[List[int]]", None, False, None, False),
+      ("m", "int", "contiguous_format", False, None, False)], [("", "List[Tensor]")]),
+    ("g(Tensor(a|b) x) -> ()", [("x", "Tensor", None, False, None, False)], []),
+])
+def test_what_programs_ask_of_a_schema(text, arguments, returns):
+    schema = flambeau.parse_schema(text)
+    assert [(a.name, a.type, a.default_value, a.kwarg_only, a.N, a.is_write) for a in schema.arguments] == arguments
+    assert [(r.name, r.type) for r in schema.returns] == returns
+    assert schema.is_mutable is any(a[-1] for a in arguments) and str(schema) == text
+    assert schema == flambeau.parse_schema(text) and hash(schema) == hash(flambeau.parse_schema(text))
+    shared = schema.arguments[0].alias_info
+    assert (shared is None) == ("(a" not in text) and (shared is None or "a" in shared.before_set)
+
+
+def test_the_schema_of_an_overload():
+    library.define("testlib::asked", "(Tensor(a!) x, int n=3) -> ()")
+    schema = flambeau.ops.testlib.asked.default._schema
+    assert schema.name == "testlib::asked" and schema.is_mutable and not schema.returns
+    assert [a.has_default_value() for a in schema.arguments] == [False, True]
+    with pytest.raises(RuntimeError, match="expected"):
+        flambeau.parse_schema("f(x)")
 
 
 def test_schema_of_annotations():
@@ -83,6 +116,100 @@ def test_fake():
         op(flambeau.empty(3, device="meta"))
     op.register_fake(lambda x: flambeau.empty_like(x))
     assert op(flambeau.empty(3, device="meta")).shape == (3,)
+
+
+def test_autocast_converts_what_is_registered_for_it():
+    seen = []
+
+    def product(x: Tensor, ys: list[Tensor], k: Tensor | None = None) -> Tensor:
+        seen.append((x.dtype, [y.dtype for y in ys], flambeau.is_autocast_enabled("cpu")))
+        return x @ ys[0]
+    op = library.custom_op("testlib::product", mutates_args=())(product)
+    op.register_autocast("cpu", flambeau.bfloat16)
+    op.register_autograd(lambda ctx, g: (g, [g, None], None))
+    x, n = flambeau.ones(2, 2, requires_grad=True), flambeau.ones(2, dtype=flambeau.int64)
+    op(x, [x, n])
+    with flambeau.autocast("cpu", dtype=flambeau.float16):
+        op(x, [x, n]).sum().backward()
+        op(x.double(), [x.double()])
+    half, double = flambeau.bfloat16, flambeau.float64
+    assert seen == [(flambeau.float32, [flambeau.float32, n.dtype], False), (half, [half, n.dtype], False),
+                    (double, [double], False)]
+    assert x.grad.dtype is flambeau.float32
+    for device, dtype, error in ((1, half, ValueError), ("meta", half, ValueError), ("cpu", 3, TypeError)):
+        with pytest.raises(error):
+            op.register_autocast(device, dtype)
+    with pytest.raises(ValueError, match="an operator is expected"):
+        library.register_autocast(3, "cpu", half)
+
+
+def test_kernels_of_autocast_and_autograd_by_dispatch_key():
+    lib = library.Library("testlib3", "DEF")
+    lib.define("f(Tensor x) -> Tensor")
+    lib.impl("f", lambda x: x.clone(), "CPU")
+
+    def cast(x):
+        with flambeau.autocast("cpu", enabled=False):
+            return flambeau.ops.testlib3.f(x.bfloat16())
+    lib.impl("f", cast, "AutocastCPU")
+    with flambeau.autocast("cpu"):
+        assert flambeau.ops.testlib3.f(flambeau.ones(2)).dtype is flambeau.bfloat16
+    lib.define("g(Tensor x) -> Tensor")
+    lib.impl("g", lambda x: x * 3, "AutogradCPU")
+    assert flambeau.ops.testlib3.g(flambeau.ones(1)).item() == 3
+
+
+def test_a_kernel_is_switched_off_for_a_while():
+    op = make("switched")
+    op.register_kernel("cpu", lambda x: x * 7)
+    with op.set_kernel_enabled("cpu", enabled=False):
+        assert op(flambeau.ones(1)).item() == 2
+    assert op(flambeau.ones(1)).item() == 7
+    with pytest.warns(UserWarning, match="no implementation for 'cuda'"), op.set_kernel_enabled("cuda"):
+        pass
+
+
+def places(name, **bounds):
+    """An operator whose result has as many rows as its argument has numbers other than 0."""
+    def found(x: Tensor) -> Tensor:
+        return flambeau.nonzero(x)
+    op = library.custom_op(f"testlib::{name}", found, mutates_args=())
+    op.register_fake(lambda x: x.new_empty([library.get_ctx().new_dynamic_size(**bounds), x.dim()],
+                                           dtype=flambeau.int64))
+    return op
+
+
+def test_sizes_that_values_decide():
+    op, x = places("places"), flambeau.tensor([1.0, 0.0, 2.0])
+    assert library.get_ctx() is None
+    traced = make_fx(lambda x: op(x) * 2 + op(x).shape[0], tracing_mode="symbolic")(x)
+    assert traced(flambeau.tensor([0.0, 1.0, 0.0, 3.0])).tolist() == [[4], [8]]
+
+    class Model(flambeau.nn.Module):
+        def forward(self, x):
+            return op(x) * 2
+    program = flambeau.export.export(Model(), (x,))
+    assert str(program.graph_module.graph.find_nodes(
+        op="call_function", target=flambeau.ops.testlib.places.default)[0].meta["val"].shape[0]) == "u0"
+    assert program.module()(flambeau.tensor([0.0, 0.0, 5.0])).tolist() == [[4]]
+    assert flambeau.compile(lambda x: op(x) * 2)(x).tolist() == [[0], [4]]
+    assert library.opcheck(op, (x,))["test_faketensor"] == "SUCCESS"
+
+
+def test_bounds_of_sizes_that_values_decide():
+    op = places("bounded", min=2, max=5)
+    with FakeTensorMode(shape_env=ShapeEnv()):
+        rows = op(flambeau.ones(3)).shape[0]
+        assert rows > 1 and rows < 6
+    assert library.opcheck(op, (flambeau.ones(3),))["test_faketensor"] == "SUCCESS"
+    with pytest.raises(RuntimeError, match="result 0 is"):
+        library.opcheck(op, (flambeau.ones(9),))
+    with pytest.raises(DynamicOutputShapeException, match="testlib::bounded"), FakeTensorMode():
+        op(flambeau.ones(3))
+    with pytest.raises(RuntimeError, match="'meta' do not have"):
+        op(flambeau.ones(3, device="meta"))
+    with pytest.raises(ValueError, match="at least 0"), FakeTensorMode(shape_env=ShapeEnv()):
+        places("negative", min=-1)(flambeau.ones(3))
 
 
 def test_mutation():
@@ -191,3 +318,60 @@ def test_a_mode_that_declines_is_named_and_a_subclass_may_answer_for_it(mode):
         with mode():
             assert flambeau.add(x.as_subclass(Answers), x) == "answered"
     assert _python_dispatch.TorchDispatchMode is TorchDispatchMode
+
+
+def test_what_wrappers_return_of_operators_that_write():
+    correct, x, out = _python_dispatch.return_and_correct_aliasing, flambeau.ones(2), flambeau.zeros(2)
+    aten = flambeau.ops.aten
+    assert correct(aten.mul.Tensor, (x, x), {}, out) is out
+    assert correct(aten.mul_.Tensor, (x, x), None, out) is x
+    assert correct(aten.mul.Tensor, (x, x), {"out": x}, out) is x
+    library.define("testlib::both", "(Tensor(a!) x, Tensor y, *, Tensor(b!) z) -> (Tensor(b!), Tensor, Tensor(a!))")
+    func, z = flambeau.ops.testlib.both.default, flambeau.ones(1)
+    assert correct(func, (x, out), {"z": z}, (1, 2, 3)) == (z, 2, x)
+    library.define("testlib::first", "(Tensor(a!) x) -> Tensor(a!)")
+    assert correct(flambeau.ops.testlib.first.default, (x,), {}, out) is x
+    assert correct(make("fresh"), (x,), {}, out) is out
+
+
+def test_wrappers_are_made_again_of_their_parts():
+    class Pair(Tensor):
+        @staticmethod
+        def __new__(cls, a, b, size=None):
+            made = Tensor._make_wrapper_subclass(cls, a.shape if size is None else size, dtype=a.dtype)
+            made.a, made.b = a, b
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            raise NotImplementedError
+
+        def __tensor_flatten__(self):
+            return ["a", "b"], "context"
+
+        @staticmethod
+        def __tensor_unflatten__(inner, context, size, stride):
+            assert context == "context"
+            return Pair(inner["a"], inner["b"], size)
+
+    pair = Pair(flambeau.ones(2), flambeau.zeros(2))
+    made = _python_dispatch.transform_subclass(pair, lambda name, t: t + (1 if name == "a" else 5))
+    assert type(made) is Pair and made.a.tolist() == [2, 2] and made.b.tolist() == [5, 5] and made.shape == (2,)
+    assert _python_dispatch.transform_subclass(pair, lambda _, t: t, (7,), (1,)).shape == (7,)
+
+
+def test_which_modes_there_are():
+    class Own(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    d = _python_dispatch
+    assert d._get_current_dispatch_mode() is None and not d.is_in_torch_dispatch_mode()
+    with FakeTensorMode() as fake:
+        assert d.is_in_torch_dispatch_mode() and not d.is_in_torch_dispatch_mode(include_infra_modes=False)
+        with Own() as own:
+            assert d._get_current_dispatch_mode() is own and d.is_in_torch_dispatch_mode(False)
+            with d._disable_current_modes() as modes:
+                assert modes == [fake, own] and d._get_current_dispatch_mode_stack() == []
+                assert type(flambeau.ones(1)) is Tensor
+            assert d._get_current_dispatch_mode_stack() == [fake, own]

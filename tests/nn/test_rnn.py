@@ -234,3 +234,37 @@ def test_few_sequences_are_the_same_on_any_number_of_threads(kind, batch, dtype)
         flambeau.set_num_threads(before)
     for a, b, c in zip(*found, strict=True):
         assert flambeau.equal(a, b) and flambeau.equal(a, c)
+
+
+class OwnForward(nn.LSTM):
+    """A forward made of the parts that nn.LSTM offers to classes of this kind."""
+
+    def forward(self, input, hx):
+        self.check_forward_args(input, hx, None)
+        hx = self.permute_hidden(hx, flambeau.tensor([1, 0]))
+        return super().forward(input, hx)
+
+
+def test_parts_for_a_forward_of_ones_own():
+    layer, x = OwnForward(3, 4, num_layers=2, bidirectional=True, proj_size=2), flambeau.randn(5, 2, 3)
+    assert layer.get_expected_hidden_size(x, None) == (4, 2, 2) and layer.get_expected_cell_size(x, None) == (4, 2, 4)
+    assert layer.get_expected_hidden_size(x, flambeau.tensor([3, 1])) == (4, 3, 2)
+    h, c = flambeau.randn(4, 2, 2), flambeau.randn(4, 2, 4)
+    expected = nn.LSTM.forward(layer, x, (h.flip(1), c.flip(1)))[0]
+    assert flambeau.allclose(layer(x, (h, c))[0], expected)
+    for bad, state in ((x[0], (h, c)), (flambeau.ones(5, 2, 4), (h, c)), (x, (h, h)), (x, (c, c))):
+        with pytest.raises(RuntimeError, match=r"LSTM: expected an input|must have size"):
+            layer(bad, state)
+    plain = nn.GRU(3, 4, batch_first=True)
+    assert plain.get_expected_hidden_size(x, None) == (1, 5, 4)
+    assert plain.permute_hidden(h, None) is h and plain.permute_hidden(h, flambeau.tensor([1])).shape == (4, 1, 2)
+    with pytest.raises(RuntimeError, match="the state must have size"):
+        plain.check_hidden_size(h, (1, 1, 1))
+
+
+def test_packed_sequences_can_be_pinned_where_there_is_a_device():
+    packed = nn.utils.rnn.pack_sequence([flambeau.ones(2, 1), flambeau.ones(1, 1)])
+    assert packed.is_pinned() is False
+    if not flambeau.cuda.is_available():
+        with pytest.raises(RuntimeError):
+            packed.pin_memory()

@@ -107,3 +107,14 @@ def test_the_number_of_threads_changes_nothing():
     for k in (3, 6):
         assert all(flambeau.equal(a, b) for one, other in zip(found[:3], found[k:k + 3], strict=True)
                    for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("include_last", [False, True])
+def test_rows_of_the_largest(include_last):
+    weight = flambeau.tensor([[1.0, 5, 2], [3, 5, 0], [9, 9, 9], [0, 6, 7]])
+    index, offsets = flambeau.tensor([0, 1, 2, 3, 0]), flambeau.tensor([0, 3, 3] + [5] * include_last)
+    made, bags, sizes, rows = flambeau.embedding_bag(weight, index, offsets, mode=2, padding_idx=2,
+                                                     include_last_offset=include_last)
+    assert made.tolist() == [[3, 5, 2], [0, 0, 0], [1, 6, 7]] and sizes.tolist() == [3, 0, 2]
+    assert rows.tolist() == [[1, 0, 0], [0, 0, 0], [0, 3, 3]] and bags.tolist() == [0, 0, 0, 2, 2]
+    assert flambeau.embedding_bag(weight, index, offsets, mode=0)[3].numel() == 0

@@ -184,6 +184,9 @@ def test_embedding_options():
     weight.grad = None
     flambeau.nn.functional.embedding(used, weight, scale_grad_by_freq=True).sum().backward()
     assert weight.grad.tolist() == [[1, 1], [1, 1], [0, 0]]
+    rows = flambeau.nn.functional.embedding(used, weight, scale_grad_by_freq=True)
+    first, = flambeau.autograd.grad((rows ** 2).sum(), weight, create_graph=True)
+    assert flambeau.autograd.grad(first.sum(), weight)[0].tolist() == [[2, 2], [2, 2], [0, 0]]
     short = weight.detach().clone()
     flambeau.nn.functional.embedding(used, short, max_norm=1.0)
     np.testing.assert_allclose(short.norm(dim=1).tolist(), [1, 1, 50], rtol=1e-5)

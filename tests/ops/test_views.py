@@ -163,6 +163,16 @@ def test_shape_in_place_keeps_history():
         x.unsqueeze_(0)
 
 
+def test_resize_in_another_memory_format():
+    for shape, form in (((2, 3, 4, 5), flambeau.channels_last), ((1, 2, 3, 2, 2), flambeau.channels_last_3d)):
+        x = arange(6).resize_(shape, memory_format=form)
+        expected = flambeau.empty(shape).contiguous(memory_format=form)
+        assert x.shape == shape and x.stride() == expected.stride() and x.is_contiguous(memory_format=form)
+        assert arange(6).resize_as_(x, memory_format=form).stride() == x.stride()
+    with pytest.raises(RuntimeError, match="preserve_format"):
+        arange(2).resize_(2, memory_format=flambeau.preserve_format)
+
+
 def test_resize_grows_only_memory_of_its_own():
     x = arange(6)
     assert x.resize_(2, 2).tolist() == [[0, 1], [2, 3]]

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import errno
 import io
+import json
 import os
 import pickle
 import random
@@ -310,10 +311,24 @@ def test_streams_that_cannot_seek():
     assert flambeau.load(io.BytesIO(pipe.data))["a"].tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("options", [{"pickle_module": pickle}, {"pickle_protocol": 4}])
-def test_options_that_are_not_there(options):
-    with pytest.raises(NotImplementedError):
+@pytest.mark.parametrize("options", [{"pickle_module": pickle}, {"pickle_protocol": 4}, {"pickle_protocol": 0}])
+def test_what_programs_say_of_pickle_changes_nothing(options):
+    usual, file = io.BytesIO(), io.BytesIO()
+    flambeau.save([1, flambeau.ones(2)], usual)
+    flambeau.save([1, flambeau.ones(2)], file, **options)
+    assert file.getvalue() == usual.getvalue()
+    file.seek(0)
+    assert flambeau.load(file, pickle_module=pickle, fix_imports=True, weights_only=False)[0] == 1
+
+
+@pytest.mark.parametrize("options, error", [({"pickle_module": json}, NotImplementedError),
+                                            ({"pickle_protocol": 99}, ValueError),
+                                            ({"pickle_protocol": None}, ValueError)])
+def test_options_that_are_not_there(options, error):
+    with pytest.raises(error, match="save: pickle_"):
         flambeau.save(1, io.BytesIO(), **options)
+    with pytest.raises(NotImplementedError, match=r"load: pickle_module|load: .*buffers"):
+        flambeau.load(io.BytesIO(), **(options if "pickle_module" in options else {"buffers": ()}))
 
 
 # --- hostile and damaged files
@@ -565,3 +580,15 @@ def test_torch_reads_what_save_wrote(tmp_path):
     assert read["row"].data_ptr() == read["base"].data_ptr() + 16
     for name, t in found["dtypes"].items():
         assert read["dtypes"][name].tolist() == t.tolist()
+
+
+def test_places_by_name():
+    restore, storage = flambeau.serialization.default_restore_location, flambeau.ones(2).untyped_storage()
+    assert restore(storage, "cpu").data_ptr() == storage.data_ptr()
+    assert flambeau.serialization.location_tag(storage) == "cpu"
+    with pytest.raises(RuntimeError, match="no place of this build"):
+        restore(storage, "nowhere")
+    file = io.BytesIO()
+    flambeau.save(flambeau.ones(2), file)
+    file.seek(0)
+    assert flambeau.load(file, map_location=lambda s, place: restore(s, "cpu")).tolist() == [1, 1]

@@ -127,8 +127,6 @@ def test_formulas_of_users():
     assert mode.get_total_flops() == 1
     with pytest.raises(ValueError, match="operator"):
         register_flop_formula("mm")
-    with pytest.raises(NotImplementedError, match="mods"):
-        FlopCounterMode(nn.Linear(1, 1))
 
 
 def test_which_modules_run():
@@ -151,3 +149,8 @@ def test_which_modules_run():
         assert tracker.parents == {"Global"} and not tracker.is_bw
     names = ["Global", "Sequential", "Sequential.0"]
     assert seen == [(False, names), (True, names)]
+
+
+def test_modules_that_are_named_are_found_anyway():
+    with pytest.warns(UserWarning, match="mods is not needed"), FlopCounterMode(nn.Linear(1, 1), display=False):
+        pass

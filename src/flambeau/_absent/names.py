@@ -3,7 +3,7 @@
 from .. import _C
 from . import STATIC, refusals
 
-_SCRIPT = "of TorchScript there is flambeau.jit: trace, script, load, save, fork, wait, CompilationUnit"
+_SCRIPT = "a program of TorchScript is its text here: flambeau.jit.CompilationUnit makes functions of it"
 FUNCTIONS = {
     **refusals("", STATIC, """
     quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point)
@@ -11,12 +11,7 @@ FUNCTIONS = {
     kernel_size, stride, padding, dilation, ceil_mode) quantized_max_pool3d
     """),
     **refusals("", _SCRIPT, """
-    fork wait import_ir_module import_ir_module_from_buffer parse_ir(input, parse_tensor_constants)
-    parse_schema(schema, allow_typevars) parse_type_comment merge_type_from_type_comment unify_type_list
-    ScriptFunction ScriptClass
-    """),
-    **refusals("", "files are read and written by flambeau.load and flambeau.save", """
-    PyTorchFileReader PyTorchFileWriter
+    parse_ir(input, parse_tensor_constants) parse_type_comment merge_type_from_type_comment unify_type_list ScriptClass
     """),
 }
 

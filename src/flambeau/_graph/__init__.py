@@ -4,12 +4,15 @@ import contextlib
 
 from .. import _C
 from .calls import BACKENDS as BACKENDS
+from .calls import EAGER as EAGER
+from .calls import NAMED as NAMED
 from .calls import STANCE as STANCE
 from .calls import Capture as Capture
 from .calls import CapturedForward as CapturedForward
 from .calls import captured as captured
 from .calls import check as check
 from .calls import promises as promises
+from .calls import recorded as recorded
 
 
 @contextlib.contextmanager

@@ -6,10 +6,14 @@ from .. import _C
 from .._absent import say_once
 from .._shown import shown
 
-BACKENDS = ("inductor", "eager")
+#: backends under which functions run as they are
+EAGER = ("eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner",
+         "pre_dispatch_eager")
+BACKENDS = ("inductor", "cudagraphs", *EAGER)
+NAMED = {}  #: {name: function} of backends that the program has registered
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _RECORDING = ("reduce-overhead", "max-autotune")
-_OPTIONS = ("fast_math", "pure", "triton.cudagraphs")
+_OPTIONS = ("fast_math", "pure", "triton.cudagraphs", "guard_filter_fn")  # there are no guards to filter
 #: how compiled functions run, as set_stance() says
 STANCE = ["default"]
 
@@ -24,9 +28,14 @@ def check(name, backend, mode, options):
     others = [shown(key) for key in options or () if key not in _OPTIONS]
     if others:
         say_once(f"{name}: the options {', '.join(others)} are those of another compiler and change nothing here")
-    if isinstance(backend, str) and backend not in BACKENDS:
+    if isinstance(backend, str) and backend not in BACKENDS and backend not in NAMED:
         raise RuntimeError(f"{name}: the backend {shown(backend)} is not known; known are "
-                           f"{', '.join(map(repr, BACKENDS))}, and any function of a graph and its inputs")
+                           f"{', '.join(map(repr, (*BACKENDS, *NAMED)))}, and any function of a graph and its inputs")
+
+
+def recorded(backend, mode, options):
+    """The mode; of the backend "cudagraphs" that of recordings, where none is asked for."""
+    return "reduce-overhead" if backend == "cudagraphs" and mode is None and options is None else mode
 
 
 def promises(mode, options):
@@ -88,10 +97,12 @@ class CapturedForward:
     def put(cls, module, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
         """`Module.compile`."""
         check("Module.compile", backend, mode, options)
+        backend = NAMED.get(backend, backend) if isinstance(backend, str) else backend
+        mode = recorded(backend, mode, options)
         if callable(backend) and not disable:
             raise NotImplementedError("Module.compile: for a backend of one's own call flambeau.compile(module, "
                                       "backend=…)")
         module.__dict__.pop("forward", None)
-        if not disable and backend != "eager":
+        if not disable and backend not in EAGER:
             how = Capture(fullgraph, None, dynamic is False, *promises(mode, options))
             module.__dict__["forward"] = cls(module, how)

@@ -17,8 +17,8 @@ class DynamicOutputShapeException(RuntimeError):
     """The shape of a result depends on values."""
 
     def __init__(self, func):
-        super().__init__(f"{getattr(func, 'name', func)}: the shape of its result depends on values, which fake "
-                         "tensors do not have")
+        name = getattr(func, "qualified", getattr(func, "name", func))
+        super().__init__(f"{name}: the shape of its result depends on values, which fake tensors do not have")
         self.func = func
 
 

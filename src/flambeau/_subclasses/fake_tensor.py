@@ -65,6 +65,10 @@ class FakeTensorMode(TorchDispatchMode):
         """The fake result of an operator."""
         if getattr(func, "name", "") == "_local_scalar_dense":
             raise DataDependentOutputException(func)
+        operator = getattr(func, "_operator", None)
+        if operator is not None:  # of a library: what says how its result looks is made of operators itself
+            with self:
+                return operator.fake_result(*tree_map(self._faked, (args, kwargs)), self)
         device = self._device(args, kwargs)
         if kwargs.get("device") is not None:
             kwargs = {**kwargs, "device": "meta"}
@@ -87,6 +91,10 @@ class FakeTensorMode(TorchDispatchMode):
         if isinstance(value, _C.device):
             return _C.device("meta")
         return value
+
+    def _faked(self, value):
+        real = isinstance(value, _C.Tensor) and not isinstance(value, FakeTensor)
+        return self.from_tensor(value, static_shapes=True) if real else value
 
     def _device(self, args, kwargs):
         asked = kwargs.get("device")

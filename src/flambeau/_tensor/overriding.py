@@ -257,6 +257,22 @@ def has_torch_function(values):
     return bool(_modes.function or overriding(tuple(values), {}, "__torch_function__"))
 
 
+def has_torch_function_unary(x):
+    """Whether a call with this one argument would go to an override."""
+    return has_torch_function((x,))
+
+
+def has_torch_function_variadic(*args):
+    """Whether a call with these arguments would go to an override.
+
+    >>> from flambeau._tensor.overriding import has_torch_function_unary, has_torch_function_variadic
+    >>> own = type("Own", (flambeau.Tensor,), {})(2)
+    >>> has_torch_function_unary(own), has_torch_function_variadic(1, own), has_torch_function_variadic(1)
+    (True, True, False)
+    """
+    return has_torch_function(args)
+
+
 @contextlib.contextmanager
 def passing_once():
     """A context in which the next question about overrides, and only that, is answered with no."""

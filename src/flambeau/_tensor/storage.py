@@ -316,7 +316,7 @@ class TypedStorage(_Storage):
     def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0, *, dtype=None):
         """The elements of a buffer, copied; byte_order: "little", "big" or "native", needed beyond one byte."""
         dtype = dtype or getattr(cls, "dtype", None) or _C.default_dtype()
-        if byte_order is None and dtype.itemsize > 1 or byte_order not in (None, "native", "little", "big"):
+        if (byte_order is None and dtype.itemsize > 1) or byte_order not in (None, "native", "little", "big"):
             raise RuntimeError(f"from_buffer: byte_order must be 'little', 'big' or 'native' for elements of {dtype}, "
                                f"got {shown(byte_order)}")
         return TypedStorage(wrap_storage=UntypedStorage.from_buffer(buffer, count, byte_order, offset, dtype),

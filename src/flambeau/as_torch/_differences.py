@@ -68,8 +68,7 @@ TABLE = {
          "Ranks of one host share memory, which \"gloo\" selects; \"mpi\" uses mpi4py under mpiexec, on one host or "
          "several. \"nccl\" is for GPUs."),
         ("torch.nn.parallel.DistributedDataParallel",
-         "device_ids may name the module's own GPU alone; on the CPU leave it out. mixed_precision and the fused "
-         "optimizer hooks raise NotImplementedError."),
+         "device_ids may name the module's own GPU alone; on the CPU leave it out."),
         ("torch.distributed.is_nccl_available",
          "Answers whether there are GPUs, and nvidia-nccl-cu13 or -cu12 is installed."),
     ],

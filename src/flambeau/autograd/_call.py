@@ -1,6 +1,7 @@
 """The two ways into the engine: `backward` adds to `.grad`, `grad` returns the gradients."""
 
 import importlib
+from warnings import warn
 
 from .. import _C
 from ..ops.kinds import OPS
@@ -103,7 +104,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     is_grads_batched=True: grad_outputs have a batch dimension in front, and so have the gradients, out of one pass.
     """
     if not only_inputs:
-        raise NotImplementedError("grad: only_inputs=False is not available: use backward to fill .grad of leaves")
+        warn("grad: only_inputs is not read any more: no .grad changes, whatever it is; backward fills them",
+             FutureWarning, stacklevel=2)
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads=True needs unused inputs allowed, but allow_unused=False was given")
     outputs = _tensors(outputs, "grad: outputs")

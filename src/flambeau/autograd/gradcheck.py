@@ -27,16 +27,15 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     Raises GradcheckError (or returns False with `raise_exception=False`) where they do not. Inputs should be
     float64 or complex128. `fast_mode` compares one random projection instead of the whole Jacobian;
     `check_forward_ad` compares forward mode along random directions, `check_batched_grad` and
-    `check_batched_forward_grad` compare both modes under vmap with one vector after the other.
+    `check_batched_forward_grad` compare both modes under vmap with one vector after the other. Of sparse inputs
+    `masked=True` compares the places that they have; otherwise they get all places.
 
     >>> import flambeau
     >>> x = flambeau.rand(3, dtype=flambeau.float64, requires_grad=True)
     >>> flambeau.autograd.gradcheck(lambda x: (x * x).sum(), (x,))
     True
     """
-    if masked:
-        raise NotImplementedError("gradcheck: masked=True concerns sparse tensors, which are not available")
-    inputs = _tuple(inputs)
+    func, inputs = _of_dense(func, _tuple(inputs), masked)
     try:
         _check_inputs(inputs)
         if check_backward_ad:
@@ -89,6 +88,32 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
         nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked,
         check_backward_ad=check_rev_over_rev, check_forward_ad=check_fwd_over_rev)
+
+
+# --- sparse tensors ---------------------------------------------------------------------------------------------------
+
+def _of_dense(func, inputs, masked):
+    """(a function of dense tensors, these): each that stands for a sparse input becomes sparse in the function."""
+    sparse = {k: x for k, x in enumerate(inputs) if isinstance(x, _C.Tensor) and x.layout is not _C.strided}
+    if not sparse:
+        return func, inputs
+    places = {k: x.detach() if masked else _everywhere(x) for k, x in sparse.items()}
+    dense = tuple(x.detach().to_dense().requires_grad_(x.requires_grad) if k in sparse else x
+                  for k, x in enumerate(inputs))
+
+    def of_dense(*args):
+        found = func(*(a.sparse_mask(places[k]) if k in places else a for k, a in enumerate(args)))
+        outputs = tuple(y.to_dense() if isinstance(y, _C.Tensor) and y.layout is not _C.strided else y
+                        for y in _tuple(found))
+        return outputs if isinstance(found, (tuple, list)) else outputs[0]
+
+    return of_dense, dense
+
+
+def _everywhere(x):
+    """A sparse tensor of the same layout that has every place."""
+    options = {"blocksize": x.values().shape[-2:]} if x.layout in (_C.sparse_bsr, _C.sparse_bsc) else {}
+    return OPS["ones"](x.shape, dtype=x.dtype, device=x.device).to_sparse(layout=x.layout, **options)
 
 
 # --- the parts ----------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The graph as Python sees it: nodes and edges, hooks where gradients pass, hooks on what nodes keep for backward."""
 
+import contextlib
 import threading
 import weakref
 from collections import namedtuple
@@ -351,6 +352,30 @@ def increment_version(tensor):
     """Says that memory was written behind the library's back, so that saved uses of the tensors are noticed."""
     for t in (tensor,) if isinstance(tensor, _C.Tensor) else tensor:
         t._bump_version()
+
+
+def region_activation_memory_budget(budget):
+    """A context in a compiled function: how much of the memory for activations its backward may use. 1 is what there
+    is; for less, `utils.checkpoint` computes activations again.
+
+    >>> import flambeau
+    >>> @flambeau.compile
+    ... def double(x):
+    ...     with flambeau.autograd.graph.region_activation_memory_budget(1.0):
+    ...         return x * 2
+    >>> double(flambeau.ones(1))
+    tensor([2.])
+    """
+
+    if not 0 <= budget <= 1:
+        raise ValueError(f"region_activation_memory_budget: budget must be from 0 to 1, got {shown(budget)}")
+    if not _C.graph_capturing():
+        raise RuntimeError("region_activation_memory_budget: it is for parts of a compiled function; elsewhere "
+                           "utils.checkpoint.checkpoint computes activations again")
+    if budget != 1:
+        raise NotImplementedError(f"region_activation_memory_budget: budget={shown(budget)}: compiled functions keep "
+                                  "what backward needs; wrap the part in utils.checkpoint.checkpoint")
+    return contextlib.nullcontext()
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled):

@@ -3,6 +3,9 @@
 `flambeau.profiler` adds schedules and trace handlers to this one.
 """
 
+from bisect import bisect_left, bisect_right
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import wraps
 
 from .. import _C
@@ -13,6 +16,41 @@ from ._profiler_events import FunctionEventAvg as FunctionEventAvg
 from ._profiler_events import events_of
 
 _SHAPES, _MEMORY, _STACK, _MODULES = 2, 4, 8, 16
+
+
+@dataclass
+class _ExperimentalConfig:
+    """Further settings of a profile. Stacks, all threads and times as they are recorded here in any case; counters of
+    the processor or a GPU (profiler_metrics, performance_events), and what is of other recorders, are not there.
+
+    >>> import flambeau
+    >>> from flambeau.autograd.profiler import _ExperimentalConfig
+    >>> with flambeau.profiler.profile(with_stack=True, experimental_config=_ExperimentalConfig(verbose=True)) as prof:
+    ...     y = flambeau.ones(1)
+    >>> len(prof.events()) > 0
+    True
+    """
+
+    profiler_metrics: list = ()
+    profiler_measure_per_kernel: bool = False
+    verbose: bool = False
+    performance_events: list = ()
+    enable_cuda_sync_events: bool = False
+    adjust_profiler_step: bool = False
+    disable_external_correlation: bool = False
+    profile_all_threads: bool = False
+    capture_overload_names: bool = False
+    record_python_gc_info: bool = False
+    expose_kineto_event_metadata: bool = False
+    custom_profiler_config: str = ""
+    adjust_timestamps: bool = False
+    trace_only: bool = False
+
+    def check(self):
+        """NotImplementedError where something is asked for that is not recorded."""
+        for name in ("profiler_metrics", "performance_events", "record_python_gc_info", "custom_profiler_config"):
+            if getattr(self, name):
+                raise NotImplementedError(f"profile: {name} is not recorded; leave it out of the experimental_config")
 
 
 class profile:
@@ -33,8 +71,9 @@ class profile:
             raise NotImplementedError("profile: only the CPU can be profiled here")
         if not use_cpu:
             raise AssertionError("profile: no activity to record with use_cpu=False; the CPU is the one that there is")
-        for name, value in (("experimental_config", experimental_config),
-                            ("custom_trace_id_callback", custom_trace_id_callback),
+        if experimental_config is not None:
+            experimental_config.check()
+        for name, value in (("custom_trace_id_callback", custom_trace_id_callback),
                             ("post_processing_timeout_s", post_processing_timeout_s),
                             ("activity_filters", activity_filters)):
             if value is not None:
@@ -107,6 +146,9 @@ class profile:
         return "<unfinished profiler.profile>" if self.function_events is None else str(self.function_events)
 
 
+listeners = []  # functions (name, whether it begins) that are told of ranges
+
+
 class record_function:
     """A named range of a profile; also a decorator. Without a profiler it costs next to nothing.
 
@@ -121,11 +163,15 @@ class record_function:
         self.name = name if args is None else f"{name}({args})"
 
     def __enter__(self):
+        for tell in listeners:
+            tell(self.name, True)
         self._range = _C.profile_begin(self.name)
         return self
 
     def __exit__(self, *_):
         _C.profile_end(self._range)
+        for tell in listeners:
+            tell(self.name, False)
 
     def __call__(self, func):
         @wraps(func)
@@ -135,9 +181,86 @@ class record_function:
         return ranged
 
 
-class _NoSuchTool:
+class KinetoStepTracker:
+    """How many steps a program has made, of several that count them: the most that one of them has counted.
+
+    >>> from flambeau.autograd.profiler import KinetoStepTracker
+    >>> KinetoStepTracker.init_step_count("mine")
+    >>> KinetoStepTracker.increment_step("mine") == KinetoStepTracker.current_step()
+    True
+    >>> KinetoStepTracker.erase_step_count("mine")
+    True
+    """
+
+    _current_step, _step_dict = 0, {}
+
+    @classmethod
+    def init_step_count(cls, requester):
+        """A new one that counts, beginning with the steps so far."""
+        cls._step_dict[requester] = cls._current_step
+
+    @classmethod
+    def erase_step_count(cls, requester):
+        """Forgets one that counts; whether it was known."""
+        return cls._step_dict.pop(requester, None) is not None
+
+    @classmethod
+    def increment_step(cls, requester):
+        """One has made a step: how many there are now."""
+        cls._step_dict[requester] = cls._step_dict.get(requester, cls._current_step) + 1
+        cls._current_step = max(cls._current_step, *cls._step_dict.values())
+        return cls._current_step
+
+    @classmethod
+    def current_step(cls):
+        """How many steps there are."""
+        return cls._current_step
+
+
+class EnforceUnique:
+    """Keys that may come once: `see` raises RuntimeError for one that comes again."""
+
+    def __init__(self):
+        self.seen = set()
+
+    def see(self, *key):
+        """Takes a key."""
+        if key in self.seen:
+            raise RuntimeError(f"EnforceUnique: {key} came before")
+        self.seen.add(key)
+
+
+class MemRecordsAcc:
+    """Records of memory, (event with start_ns(), …), found by time."""
+
+    def __init__(self, mem_records):
+        self._records = sorted(mem_records, key=_begin)
+
+    def in_interval(self, start_us, end_us):
+        """Those that begin from start_us on and not after end_us, in microseconds."""
+        first = bisect_left(self._records, start_us * 1000, key=_begin)
+        yield from self._records[first:bisect_right(self._records, end_us * 1000, key=_begin)]
+
+
+def _begin(record):
+    return record[0].start_ns()
+
+
+def load_nvprof(path):
+    """The events of a file of nvprof's, NVIDIA's older profiler: not available."""
+    raise NotImplementedError(f"load_nvprof: files of nvprof ({path}) are not read; record a trace with profile")
+
+
+def parse_nvprof_trace(path):
+    """As load_nvprof: not available."""
+    load_nvprof(path)
+
+
+class _NoSuchTool(nullcontext):
     def __init__(self, enabled=True, record_shapes=False):
-        raise NotImplementedError(f"{type(self).__name__}: vendor tools (NVTX, ITT) are not built in; use profile")
+        super().__init__()
+        if enabled:
+            raise NotImplementedError(f"{type(self).__name__}: vendor tools (NVTX, ITT) are not built in; use profile")
 
 
 class emit_nvtx(_NoSuchTool):

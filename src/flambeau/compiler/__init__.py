@@ -3,14 +3,32 @@
 import functools
 
 from .. import _C
-from .._absent import refusals
-from .._graph import BACKENDS, STANCE, Capture, captured, check, promises
+from .._absent import refusal
+from .._graph import BACKENDS, EAGER, NAMED, STANCE, Capture, captured, check, promises, recorded
 from .._graph.exporting import is_exporting as is_exporting
 from .._shown import shown
 from ..nn import Module
-from ._backends import planner_of
+from ._backends import TAGS, planner_of
+from ._backends import lookup_backend as lookup_backend
+from ._backends import register_backend as register_backend
 from ._explain import explain as explain
 from ._logs import set_logs as set_logs
+from ._marks import CacheInfo as CacheInfo
+from ._marks import cudagraph_mark_step_begin as cudagraph_mark_step_begin
+from ._marks import cudagraph_mark_warmup_incomplete as cudagraph_mark_warmup_incomplete
+from ._marks import keep_portable_guards_unsafe as keep_portable_guards_unsafe
+from ._marks import keep_tensor_guards_unsafe as keep_tensor_guards_unsafe
+from ._marks import load_cache_artifacts as load_cache_artifacts
+from ._marks import nested_compile_region as nested_compile_region
+from ._marks import nonstrict_trace as nonstrict_trace
+from ._marks import save_cache_artifacts as save_cache_artifacts
+from ._marks import set_enable_guard_collectives as set_enable_guard_collectives
+from ._marks import skip_all_guards_unsafe as skip_all_guards_unsafe
+from ._marks import skip_guard_on_all_nn_modules_unsafe as skip_guard_on_all_nn_modules_unsafe
+from ._marks import skip_guard_on_globals_unsafe as skip_guard_on_globals_unsafe
+from ._marks import skip_guard_on_inbuilt_nn_modules_unsafe as skip_guard_on_inbuilt_nn_modules_unsafe
+from ._marks import substitute_in_graph as substitute_in_graph
+from ._marks import wrap_numpy as wrap_numpy
 from ._picture import picture as picture
 from ._report import report as report
 
@@ -73,9 +91,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         fullgraph: raise RuntimeError at the line that asks for a value before the function has ended.
         dynamic: False: each set of sizes has a plan of its own. None, True: calls whose sizes are equal to each other
             in the same places share one, so that ten batch sizes need one plan, and a batch of 1 another.
-        backend: None or "inductor": what is described here. "eager": the function runs as it is. A function of an
-            fx.GraphModule and the list of its inputs: it returns what runs instead, a function of the inputs that
-            returns the graph's results; numbers in the graph are constants there.
+        backend: None or "inductor": what is described here; "cudagraphs": with what mode="reduce-overhead" does.
+            "eager", "aot_eager" and their kin: the function runs as it is. A function of an fx.GraphModule and the list
+            of its inputs, or the name that it was registered by: it returns what runs instead, a function of the inputs
+            that returns the graph's results; numbers in the graph are constants there.
         mode: "reduce-overhead", "max-autotune": on CUDA tensors, what the function does is recorded as a CUDA graph
             when it comes for the second time, for each set of shapes and numbers, and launched as a whole from then
             on. On other tensors, and with "default" and "max-autotune-no-cudagraphs", nothing is recorded.
@@ -107,7 +126,9 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     if not callable(model):
         raise TypeError(f"compile: expected a function or a Module, got {type(model).__name__}")
     backend = _default[0] if backend is None else backend
-    plain = disable or backend == "eager"
+    backend = NAMED.get(backend, backend) if isinstance(backend, str) else backend
+    mode = recorded(backend, mode, options)
+    plain = disable or backend in EAGER
     planner = planner_of(backend) if callable(backend) and not disable else None
     how = Capture(fullgraph, planner, dynamic is False, *promises(mode, options))
     if isinstance(model, Module):
@@ -126,9 +147,11 @@ def list_backends(exclude_tags=("debug", "experimental")):
 
     >>> import flambeau
     >>> flambeau.compiler.list_backends()
-    ['inductor']
+    ['cudagraphs', 'inductor']
     """
-    return [name for name in BACKENDS if name != "eager" or "debug" not in (exclude_tags or ())]
+    left_out = set(exclude_tags or ())
+    own = [name for name in NAMED if not left_out & TAGS.get(name, frozenset())]
+    return sorted([*own, *(name for name in BACKENDS if name not in EAGER or "debug" not in left_out)])
 
 
 def get_default_backend():
@@ -193,15 +216,18 @@ def reset():
     _C.graph_forget()
 
 
-def cudagraph_mark_step_begin():
-    """Begins a step of recorded CUDA work: there is none."""
+#: what a program asks for -> how its functions run
+_STANCES = {"default": "default", "force_eager": "force_eager", "eager_then_compile": "default",
+            "aot_eager_then_compile": "default"}
 
 
 class set_stance:
     """How compiled functions run from now on, or in a `with` block, or in calls of a function that it decorates.
 
-    "default": captured. "force_eager": as they are. The stances "fail_on_recompile" and "eager_on_recompile" raise
-    NotImplementedError: whether a program is known shows only when it ends.
+    "default": captured, and so are "eager_then_compile" and "aot_eager_then_compile", from the first call on, since a
+    plan is made in milliseconds. "force_eager": as they are. "fail_on_recompile" and "eager_on_recompile" raise
+    NotImplementedError: whether a program is known shows only when it ends. force_backend: "inductor" and "eager" say
+    the same as "default" and "force_eager".
 
     >>> import flambeau
     >>> with flambeau.compiler.set_stance("force_eager"):
@@ -210,12 +236,16 @@ class set_stance:
     """
 
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
-        if stance not in ("default", "force_eager"):
-            raise NotImplementedError(f"set_stance: {shown(stance)} is not available; 'default' and 'force_eager' are")
-        if force_backend is not None:
-            raise NotImplementedError("set_stance: force_backend= is not available; name the backend in compile()")
-        self.stance, self.before = stance, STANCE[0]
-        STANCE[0] = stance
+        if stance not in _STANCES:
+            raise NotImplementedError(f"set_stance: {shown(stance)} is not available; {', '.join(_STANCES)} are")
+        if force_backend is not None and stance != "default":
+            raise RuntimeError(f"set_stance: force_backend={shown(force_backend)} goes with the stance 'default' only")
+        if force_backend not in (None, *BACKENDS):
+            raise NotImplementedError("set_stance: a force_backend of one's own is not available; name the backend in "
+                                      "compile()")
+        self.stance = "force_eager" if force_backend in EAGER else _STANCES[stance]
+        self.before = STANCE[0]
+        STANCE[0] = self.stance
 
     def __enter__(self):
         STANCE[0] = self.stance
@@ -237,13 +267,6 @@ class PrecompileError(RuntimeError):
     """A compiled function could not be prepared: never raised, since nothing is prepared beforehand."""
 
 
-_REASON = "there are no guards, no kept artifacts and no Python that is not supported: leave it out"
-globals().update(refusals("compiler", _REASON, """
-    substitute_in_graph(original_fn, can_constant_fold_through, skip_signature_check) save_cache_artifacts
-    load_cache_artifacts(serialized_artifacts) load_compiled_function(file, f_globals, external_data)
-    nonstrict_trace(traceable_fn) nested_compile_region(fn, options, max_reuse_entries, reuse_hash_fn)
-    set_enable_guard_collectives(enabled) wrap_numpy(fn) cudagraph_mark_warmup_incomplete
-    skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries) skip_guard_on_all_nn_modules_unsafe(guard_entries)
-    skip_all_guards_unsafe(guard_entries) skip_guard_on_globals_unsafe(guard_entries)
-    keep_tensor_guards_unsafe(guard_entries, keep_parameters) keep_portable_guards_unsafe(guard_entries)
-"""))
+load_compiled_function = refusal(
+    "compiler.load_compiled_function(file, f_globals, external_data)",
+    "compiled functions are not written to files; export.save writes programs, and export.load reads them")

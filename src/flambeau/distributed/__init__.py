@@ -30,6 +30,11 @@ from ._collectives import reduce_scatter as reduce_scatter
 from ._collectives import reduce_scatter_single as reduce_scatter_single
 from ._collectives import reduce_scatter_tensor as reduce_scatter_tensor
 from ._collectives import scatter as scatter
+from ._debugging import breakpoint as breakpoint
+from ._debugging import get_debug_level as get_debug_level
+from ._debugging import record_comm as record_comm
+from ._debugging import set_debug_level as set_debug_level
+from ._debugging import set_debug_level_from_env as set_debug_level_from_env
 from ._errors import DistBackendError as DistBackendError
 from ._errors import DistError as DistError
 from ._errors import DistNetworkError as DistNetworkError
@@ -65,6 +70,10 @@ from ._objects import recv_object_list as recv_object_list
 from ._objects import scatter_object_list as scatter_object_list
 from ._objects import send_object_list as send_object_list
 from ._rendezvous import register_rendezvous_handler as register_rendezvous_handler
+from ._splitting import SHRINK_ABORT as SHRINK_ABORT
+from ._splitting import SHRINK_DEFAULT as SHRINK_DEFAULT
+from ._splitting import shrink_group as shrink_group
+from ._splitting import split_group as split_group
 from ._stores import FileStore as FileStore
 from ._stores import HashStore as HashStore
 from ._stores import PrefixStore as PrefixStore
@@ -72,12 +81,13 @@ from ._stores import Store as Store
 from ._tcp import TCPStore as TCPStore
 from ._timeline import timeline as timeline
 from ._values import Backend as Backend
+from ._values import BackendConfig as BackendConfig
 from ._values import BuiltinCommHookType as BuiltinCommHookType
 from ._values import DebugLevel as DebugLevel
 from ._values import GroupMember as GroupMember
+from ._values import GroupName as GroupName
 from ._values import ReduceOp as ReduceOp
 from ._values import default_pg_timeout as default_pg_timeout
-from ._values import get_debug_level as get_debug_level
 from ._values import get_default_backend_for_device as get_default_backend_for_device
 from ._values import get_node_local_rank as get_node_local_rank
 from ._values import group as group
@@ -95,10 +105,6 @@ from .device_mesh import DeviceMesh as DeviceMesh
 from .device_mesh import init_device_mesh as init_device_mesh
 
 _REASON = "it is not available yet; docs/distributed.md says what is"
-globals().update(refusals("distributed", _REASON, """
-    get_backend_impl(group, device) breakpoint(rank, skip, timeout_s) record_comm(name) set_debug_level(arg0)
-    set_debug_level_from_env
-    split_group(parent_pg, split_ranks, timeout, pg_options, group_desc, backend)
-    shrink_group(ranks_to_exclude, group, shrink_flags, pg_options)
-    BackendConfig(backend) GroupName
-"""))
+globals().update(refusals("distributed", _REASON, "get_backend_impl(group, device)"))
+set_debug_level_from_env()
+

@@ -14,10 +14,14 @@ def cut(buffer, tensors):
 
 
 class GradBucket:
-    """Gradients that are exchanged together; `buffer()` has them one after the other."""
+    """Gradients that are exchanged together; `buffer()` has them one after the other, in `dtype` if it is given.
 
-    def __init__(self, index, parameters):
+    sparse: there is one parameter, whose gradients are sparse tensors and have no buffer.
+    """
+
+    def __init__(self, index, parameters, dtype=None, sparse=False):
         self._index, self._parameters, self._last = index, parameters, False
+        self._dtype, self.sparse = parameters[0].dtype if dtype is None else dtype, sparse
         self._elements = sum(p.numel() for p in parameters)
         self.leave_memory()
         self.parts = [None] * len(parameters)  # what is exchanged where the gradients stay in their own memory
@@ -37,8 +41,7 @@ class GradBucket:
     def buffer(self):
         """All gradients, as one dimension."""
         if self._buffer is None:
-            self._buffer = flambeau.empty(self._elements, dtype=self._parameters[0].dtype,
-                                          device=self._parameters[0].device)
+            self._buffer = flambeau.empty(self._elements, dtype=self._dtype, device=self._parameters[0].device)
             self._views = self._cut(self._buffer)
         return self._buffer
 

@@ -6,6 +6,7 @@ group is given to `call` begins an exchange and returns what is left to do when 
 
 from .. import _C
 from . import _checks as checks
+from . import _sparse_sums
 from ._checks import Dense
 from ._groups import member
 from ._values import ReduceOp
@@ -34,10 +35,15 @@ def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
 
 
 def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
-    """The tensors of all ranks become their sum (or what `op` says), with the same bits everywhere."""
+    """The tensors of all ranks become their sum (or what `op` says), with the same bits everywhere.
+
+    Of sparse COO tensors on the CPU there is the sum alone.
+    """
     group = member(group, "all_reduce")
     if group is None:
         return None
+    if isinstance(tensor, _C.Tensor) and tensor.layout is not _C.strided:
+        return _sparse_sums.all_reduce(tensor, op, group, async_op)
     engine = group.engine_of(checks.tensor(tensor, "all_reduce"), "all_reduce")
     kind, factor = checks.reduction(op, "all_reduce")
     text = where("all_reduce", tensor, checks.named(kind))

@@ -317,13 +317,18 @@ def destroy_process_group(group=None):
     world("destroy_process_group")
     if not everything and group not in _groups:
         raise ValueError("destroy_process_group: the group has been destroyed already")
-    for one in list(_groups) if everything else [group]:
-        one.end()
-        del _groups[one]
+    end_all(list(_groups) if everything else [group])
     if everything:
         store, _ranks.world = _ranks.world.outer_store, None
         if isinstance(store, FileStore):  # a TCPStore serves until its process ends
             store.close()
+
+
+def end_all(groups=None):
+    """This process leaves groups: all that it is in, where none are named."""
+    for one in list(_groups) if groups is None else groups:
+        one.end()
+        del _groups[one]
 
 
 def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False,

@@ -49,8 +49,9 @@ class _Recorded:
             return function(*args)
         finally:
             name, _, place = text.partition(" at ")
+            place, _, title = place.partition(" as ")
             self._events.append({
-                "name": name.split(" ")[0], "cat": "distributed", "ph": "X", "pid": self._rank,
+                "name": title or name.split(" ")[0], "cat": "distributed", "ph": "X", "pid": self._rank,
                 "tid": threading.current_thread().name, "ts": start / 1e3, "dur": (time.time_ns() - start) / 1e3,
                 "args": {"call": name, "at": place, "group": self._group.group_name}})
 

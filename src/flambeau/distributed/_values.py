@@ -4,6 +4,7 @@ import os
 from datetime import timedelta
 from enum import Enum, IntEnum
 from importlib.util import find_spec
+from typing import NewType
 
 import flambeau
 
@@ -49,6 +50,40 @@ class Backend(str):
         if not isinstance(name, str):
             raise ValueError(f"Backend: expected a name as a string, got {type(name).__name__}")
         return super().__new__(cls, name.lower())
+
+
+class BackendConfig:
+    """Which backend exchanges the tensors of which kind of device, from a text such as `gloo` or `cpu:gloo,cuda:nccl`.
+
+    >>> import flambeau.distributed as dist
+    >>> dist.BackendConfig(dist.Backend("cpu:gloo,cuda:nccl")).get_device_backend_map()
+    {'cpu': 'gloo', 'cuda': 'nccl'}
+    """
+
+    def __init__(self, backend):
+        self.device_backend_map = _device_map(str(backend))
+
+    def __repr__(self):
+        return ",".join(f"{kind}:{name}" for kind, name in self.device_backend_map.items())
+
+    def get_device_backend_map(self):
+        """{kind of device: Backend}."""
+        return self.device_backend_map
+
+
+def _device_map(text):
+    if ":" in text:
+        pairs = [part.partition(":")[::2] for part in text.lower().split(",")]
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError(f"BackendConfig: {shown(text)} names two backends for one kind of device")
+        return {kind.strip(): Backend(name.strip()) for kind, name in pairs}
+    if text == Backend.UNDEFINED:
+        return {kind: Backend(name) for kind, name in Backend.default_device_backend_map.items()
+                if kind == "cpu" or (kind == "cuda" and is_nccl_available())}
+    return {kind: Backend(text) for kind in (["cuda"] if text == Backend.NCCL else ["cpu", "cuda"])}
+
+
+GroupName = NewType("GroupName", str)
 
 
 class _World(type):
@@ -126,11 +161,6 @@ def is_torchelastic_launched():
 def supports_complex(reduceOp):
     """Whether complex numbers can be reduced in this way."""
     return getattr(reduceOp, "op", reduceOp) in (RedOpType.SUM, RedOpType.AVG, RedOpType.PRODUCT, RedOpType.PREMUL_SUM)
-
-
-def get_debug_level():
-    """How much is reported of exchanges: nothing, since there are none."""
-    return DebugLevel.OFF
 
 
 def get_default_backend_for_device(device):

@@ -1,11 +1,21 @@
 """What a call says about itself to the other ranks: its name, its tensor, and the line of the program it stands in."""
 
 import sys
+import threading
 from pathlib import Path
 
 _OWN = str(Path(__file__).resolve().parents[1]) + "/"
-_texts = {}  # (code, line, name, shape, dtype) -> text
+_texts = {}  # (code, line, name, shape, dtype, title) -> text
 _MOST = 4096
+
+
+class _Titles(threading.local):
+    """Of this thread: what calls are called instead of their names, as `record_comm` says."""
+
+    current = None
+
+
+titles = _Titles()
 watchers = []  # functions that are told the name of each call of this process
 
 
@@ -19,12 +29,13 @@ def where(name, tensor=None, more=""):
     shape = dtype = None
     if tensor is not None:
         shape, dtype = tuple(tensor.shape), tensor.dtype
-    key = frame.f_code, frame.f_lineno, name, shape, dtype, more
+    key = frame.f_code, frame.f_lineno, name, shape, dtype, more, titles.current
     text = _texts.get(key)
     if text is None:
         if len(_texts) >= _MOST:
             _texts.clear()
         size = "" if shape is None else f" {list(shape) if len(shape) < 9 else [*shape[:8], '…']} {str(dtype)[6:]}"
         line = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-        text = _texts[key] = f"{name}{size}{more} at {line}"
+        title = "" if titles.current is None else f" as {titles.current}"
+        text = _texts[key] = f"{name}{size}{more} at {line}{title}"
     return text

@@ -15,6 +15,30 @@ globals().update(refusals("distributed.optim", _REASON, """
 """))
 
 
+def _apply_optimizer_in_backward(optimizer_class, params, optimizer_kwargs, register_hook=True):
+    """Each parameter gets an optimizer of its own, which steps as soon as backward has its gradient and then drops it.
+
+    DistributedDataParallel lets them step when the gradients are exchanged. register_hook=False: somebody else does.
+    """
+    for p in params:
+        if not hasattr(p, "_in_backward_optimizers"):
+            p._in_backward_optimizers, p._optimizer_hook_handles = [], []
+        p._in_backward_optimizers.append(optimizer_class([p], **optimizer_kwargs))
+        if register_hook and not p._optimizer_hook_handles:
+            p._optimizer_hook_handles.append(p.register_post_accumulate_grad_hook(_step_of_its_own))
+
+
+def _step_of_its_own(p):
+    for optimizer in p._in_backward_optimizers:
+        optimizer.step()
+    p.grad = None
+
+
+def _get_in_backward_optimizers(module):
+    """The optimizers that the module's parameters have of their own."""
+    return [each for p in module.parameters() for each in getattr(p, "_in_backward_optimizers", ())]
+
+
 class PostLocalSGDOptimizer(Optimizer):
     """An optimizer whose steps an averager of `algorithms.model_averaging` follows; its step is saved, too."""
 

@@ -1,6 +1,6 @@
 """Programs for others: `export` makes one from a module, `save` writes it as data, `load` reads it."""
 
-from .._absent import refusal, refusals
+from .._absent import refusal
 from ..utils._pytree import register_dataclass as _register_dataclass
 from ._checks import ValueRanges as ValueRanges
 from ._draft import draft_export as draft_export
@@ -17,15 +17,13 @@ from .dynamic_shapes import dims as dims
 from .exported_program import ExportedProgram as ExportedProgram
 from .exported_program import ModuleCallEntry as ModuleCallEntry
 from .exported_program import ModuleCallSignature as ModuleCallSignature
+from .graph_signature import ExportBackwardSignature as ExportBackwardSignature
 from .graph_signature import ExportGraphSignature as ExportGraphSignature
 from .unflatten import FlatArgsAdapter as FlatArgsAdapter
 from .unflatten import UnflattenedModule as UnflattenedModule
 from .unflatten import unflatten as unflatten
 
-globals().update(refusals("export", "programs are exported without their gradients; export the step of training that "
-                          "takes them, by make_fx", """
-    ExportBackwardSignature(gradients_to_parameters, gradients_to_user_inputs, loss_output)
-"""), Constraint=refusal("export.Constraint", "sizes that may differ are said by Dim and dynamic_shapes"))
+Constraint = refusal("export.Constraint", "sizes that may differ are said by Dim and dynamic_shapes")
 
 
 def register_dataclass(cls, *, serialized_type_name=None):

@@ -33,12 +33,17 @@ _HANDED_ON = ("nn_module_stack", "stack_trace", "torch_fn", "custom")
 def decomposed(program, table):
     """What a program is after decompositions: GraphModule, signature, module call graph, constants, InputChecks."""
     table = CustomDecompTable.all() if table is None else CustomDecompTable(table)
+    return retraced(lambda env, keeps_steps: Rerun(program, table, env, keeps_steps))
+
+
+def retraced(make):
+    """What a run finds that `make` makes, of open sizes and whether steps stay whole: as often as sizes teach more."""
     for keeps_steps in (True, False):
         env = ShapeEnv(duck_shape=False)
         env.restarts = True
         for _ in range(_RUNS):
             try:
-                return _Retrace(program, table, env, keeps_steps).found()
+                return make(env, keeps_steps).found()
             except Retrace:
                 env.restarted()
             except InsideAStep:
@@ -58,7 +63,7 @@ def _splits(op):
     return op.kind == "composite" or stays_whole(op)
 
 
-class _Retrace(Interpreter):
+class Rerun(Interpreter):
     """One run of the graph."""
 
     def __init__(self, program, table, env, keeps_steps):
@@ -78,7 +83,7 @@ class _Retrace(Interpreter):
         mode.shape_env = self.shape_env
         whole = Whole(self.table) if self.keeps_steps else contextlib.nullcontext()
         with self.fake, mode, fx_traceback.preserve_node_meta(), whole:
-            results = self.run(*values, enable_io_processing=False)
+            results = self.after(values, self.run(*values, enable_io_processing=False))
         results, _ = tree_flatten(tuple(results), is_leaf=lambda x: x is None)
         nodes = tuple(self.tracer.of_value(x) for x in results)
         self.tracer.size_nodes.assertions(self.shape_env)
@@ -87,6 +92,14 @@ class _Retrace(Interpreter):
         module = GraphModule(self.tracer.root, self.tracer.graph, "GraphModule")
         module.shape_env = self.shape_env
         return module, self._signature(nodes), self._calls(), self.tracer.constants, self._checks()
+
+    def after(self, values, results):
+        """What the new graph returns, of what the old one does."""
+        return results
+
+    def output_specs(self):
+        """Those of what it returns, whose names are still the old ones."""
+        return self.program.graph_signature.output_specs
 
     # ---- inputs ----
 
@@ -164,7 +177,7 @@ class _Retrace(Interpreter):
         users = [s for s in self.program.graph_signature.input_specs
                  if s.kind in (InputKind.USER_INPUT, InputKind.TOKEN)]
         outputs = []
-        for spec, node in zip(self.program.graph_signature.output_specs, nodes, strict=True):
+        for spec, node in zip(self.output_specs(), nodes, strict=True):
             named = not isinstance(spec.arg, ConstantArgument) and hasattr(node, "name")
             outputs.append(type(spec)(spec.kind, type(spec.arg)(node.name) if named else spec.arg, spec.target))
         return ExportGraphSignature([*self.tracer.inputs, *users], outputs)

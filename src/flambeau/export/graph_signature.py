@@ -80,6 +80,16 @@ class OutputSpec:
 
 
 @dataclass
+class ExportBackwardSignature:
+    """Which outputs of a program are its loss and the gradients: {name of the output: name of the parameter, or of the
+    argument}."""
+
+    gradients_to_parameters: dict
+    gradients_to_user_inputs: dict
+    loss_output: str
+
+
+@dataclass
 class ExportGraphSignature:
     """The inputs and outputs of an exported graph, in order.
 
@@ -168,8 +178,11 @@ class ExportGraphSignature:
 
     @property
     def backward_signature(self):
-        """None: gradients are taken through module()."""
-        return None
+        """An ExportBackwardSignature where the program returns a loss and gradients; None for others."""
+        loss = self._mutated(OutputKind.LOSS_OUTPUT)
+        return None if not loss else ExportBackwardSignature(self._mutated(OutputKind.GRADIENT_TO_PARAMETER),
+                                                             self._mutated(OutputKind.GRADIENT_TO_USER_INPUT),
+                                                             next(iter(loss)))
 
     def __str__(self):
         return "\n".join(["# inputs", *map(str, self.input_specs), "", "# outputs", *map(str, self.output_specs), ""])

@@ -8,6 +8,7 @@
 
 import ast
 import enum
+import io
 import os
 from sys import byteorder
 
@@ -27,7 +28,7 @@ from .._shown import shown
 from ._compile import NotScript
 from ._modules import RecursiveScriptModule, ScriptFunction, ScriptModule, ScriptObject
 from ._operators import versioned
-from ._program import Program
+from ._program import CompilationUnit, Program
 
 _NEWEST = 10  # of the versions of the format
 
@@ -166,6 +167,23 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
         with open(path, "rb") as file:
             return _load(file, path, map_location, _extra_files)
     return _load(f, getattr(f, "name", "<file>"), map_location, _extra_files)
+
+
+def import_ir_module(cu, filename, map_location=None, _extra_files=None, _restore_shapes=False):
+    """The module of a file; its functions stay its own, so a CompilationUnit `cu` learns none of them."""
+    _check_unit(cu, "import_ir_module")
+    return load(filename, map_location, _extra_files, _restore_shapes)
+
+
+def import_ir_module_from_buffer(cu, buffer, map_location=None, _extra_files=None, _restore_shapes=False):
+    """The module of a file whose bytes are in memory."""
+    _check_unit(cu, "import_ir_module_from_buffer")
+    return load(io.BytesIO(buffer), map_location, _extra_files, _restore_shapes)
+
+
+def _check_unit(cu, name):
+    if not isinstance(cu, CompilationUnit):
+        raise TypeError(f"{name}: cu must be a jit.CompilationUnit, got {shown(type(cu).__name__)}")
 
 
 def _load(file, name, map_location, extra):

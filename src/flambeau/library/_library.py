@@ -1,13 +1,11 @@
 """What users call to register operators, their implementations and their rules."""
 
-from functools import partial
+import contextlib
 from warnings import warn
 
 from .. import _C
 from .._shown import shown
-from ..autograd.grad_mode import no_grad
-from ..autograd.gradcheck import gradcheck
-from ..ops.comparison import equal
+from ..amp.autocast_mode import _cast, _kind, autocast
 from ._enumerations import Tag
 from ._operator import AWAITED, OPERATORS, SLOTS, find
 from ._operator import define as _define
@@ -59,9 +57,21 @@ class CustomOpDef:
         """Floating inputs are cast to that dtype where autocast is on."""
         return register_autocast(self, device_type, cast_inputs)
 
+    @contextlib.contextmanager
     def set_kernel_enabled(self, device_type, enabled=True):
-        """Refused: kernels are switched by registering another one."""
-        raise NotImplementedError("set_kernel_enabled: register another kernel for the device instead")
+        """Context: without the implementation for that device type, the function itself runs (enabled=False)."""
+        kernels = self._operator.kernels
+        kernel = kernels.get(device_type)
+        if kernel is None:
+            warn(f"set_kernel_enabled: {self._qualname} has no implementation for {shown(device_type)}, so nothing "
+                 "changes", stacklevel=3)
+        elif not enabled:
+            kernels[device_type] = self._init_fn
+        try:
+            yield
+        finally:
+            if kernel is not None:
+                kernels[device_type] = kernel
 
 
 def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):
@@ -143,8 +153,9 @@ def _put(operator, key, function, allow_override=False):
 
 def _slot(key):
     if key not in SLOTS:
-        known = ", ".join(k for k in SLOTS if k)
-        raise NotImplementedError(f"impl: dispatch key {shown(key)} is not available; use one of {known}")
+        raise NotImplementedError(f"impl: dispatch key {shown(key)} is not available; there are those of devices (CPU, "
+                                  "CUDA …), each with Autograd or Autocast before it, Autograd, "
+                                  "CompositeExplicitAutograd and CompositeImplicitAutograd")
     return SLOTS[key]
 
 
@@ -228,9 +239,32 @@ def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None)
 
 
 def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
-    """Floating inputs are cast to that dtype where autocast is on for the device type."""
-    raise NotImplementedError("register_autocast: cast the inputs inside the operator "
-                              "(flambeau.is_autocast_enabled tells whether autocast is on)")
+    """Where autocast is on for the device type, its floating-point tensors are converted to that dtype first.
+
+    float64 stays; inside, autocast is off. A second call replaces the first.
+
+    >>> import flambeau
+    >>> flambeau.library.define("example::product", "(Tensor x, Tensor y) -> Tensor")
+    >>> flambeau.library.impl("example::product", "cpu", lambda x, y: x @ y)
+    <function <lambda> at ...>
+    >>> flambeau.library.register_autocast("example::product", "cpu", flambeau.bfloat16)
+    >>> with flambeau.autocast("cpu"):
+    ...     flambeau.ops.example.product(flambeau.ones(2, 2), flambeau.ones(2, 2)).dtype
+    torch.bfloat16
+    """
+    if _kind(device_type) == "meta":
+        raise ValueError("register_autocast: tensors on 'meta' have no values to convert; name the device type whose "
+                         "autocast is meant")
+    if not isinstance(cast_inputs, _C.dtype):
+        raise TypeError(f"register_autocast: cast_inputs is the dtype to convert to, got {shown(cast_inputs)}")
+    _owned(lib, op)
+    operator = find(op)
+
+    def converted(*args, **kwargs):
+        with autocast(device_type, enabled=False):
+            return operator.op(*_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+
+    operator.kernels[f"autocast {device_type}"] = converted
 
 
 def fallthrough_kernel():
@@ -287,11 +321,6 @@ class Library:
         return name if "::" in name else f"{self.ns}::{name}"
 
 
-def get_ctx():
-    """Inside a fake implementation: sizes that depend on data. There are none without graph capture."""
-    raise NotImplementedError("get_ctx: sizes that depend on data are not available in fake implementations")
-
-
 def get_kernel(op, dispatch_key):
     """The implementation registered for a dispatch key or device type."""
     kernels = find(op).kernels
@@ -309,65 +338,3 @@ def triton_op(name, fn=None, /, *, mutates_args, schema=None):
 def wrap_triton(triton_kernel, /):
     """The kernel itself: a call runs it."""
     return triton_kernel
-
-
-def opcheck(op, args, kwargs=None, *, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
-            raise_exception=True, atol=None, rtol=None):
-    """Tests an operator on sample arguments: {test: "SUCCESS" or the exception}.
-
-    test_schema: it writes into what its schema says and nothing else; test_autograd_registration: gradcheck of its
-    formula (float64 inputs that require grad), to atol and rtol; test_faketensor: the fake implementation agrees with
-    the real one.
-    """
-    if (atol is None) != (rtol is None):
-        raise ValueError(f"opcheck: atol and rtol are given together or not at all, got atol={atol}, rtol={rtol}")
-    tolerances = {} if atol is None else {"atol": atol, "rtol": rtol}
-    operator, kwargs = find(op), kwargs or {}
-    tests = {"test_schema": _test_schema, "test_autograd_registration": partial(_test_autograd, **tolerances),
-             "test_faketensor": _test_fake}
-    names = (test_utils,) if isinstance(test_utils, str) else test_utils
-    found = {}
-    for name in names:
-        if name not in tests:
-            raise RuntimeError(f"opcheck: unknown test {shown(name)}; known: {', '.join(tests)}")
-        try:
-            tests[name](operator, args, kwargs)
-            found[name] = "SUCCESS"
-        except Exception as error:
-            if raise_exception:
-                raise
-            found[name] = error
-    return found
-
-
-def _copies(args):
-    return [a.detach().clone().requires_grad_(a.requires_grad) if isinstance(a, _C.Tensor) else a for a in args]
-
-
-def _test_schema(operator, args, kwargs):
-    before, given = _copies(args), _copies(args)
-    with no_grad():
-        operator.op(*given, **kwargs)
-    for argument, old, new in zip(operator.schema.arguments, before, given, strict=False):
-        if isinstance(old, _C.Tensor) and not argument.mutated and not equal(old.detach(), new.detach()):
-            raise RuntimeError(f"{operator.qualified}: argument {argument.name} is not defined as mutated but was "
-                               "written to; name it in mutates_args")
-
-
-def _test_autograd(operator, args, kwargs, **tolerances):
-    if operator.backward is None:
-        if any(isinstance(a, _C.Tensor) and a.requires_grad for a in args) and "composite" not in operator.kernels:
-            raise RuntimeError(f"{operator.qualified}: an argument requires grad, but there is no autograd formula")
-        return
-    if any(isinstance(a, _C.Tensor) and a.requires_grad and a.dtype in (_C.float64, _C.complex128) for a in args):
-        gradcheck(lambda *given: operator.op(*given, **kwargs), _copies(args), **tolerances)
-
-
-def _test_fake(operator, args, kwargs):
-    real = operator.op(*_copies(args), **kwargs)
-    fake = operator.op(*(a.detach().to("meta") if isinstance(a, _C.Tensor) else a for a in args), **kwargs)
-    pairs = zip(*((x if isinstance(x, (tuple, list)) else (x,)) for x in (real, fake)), strict=True)
-    for k, (a, b) in enumerate(pairs):
-        if isinstance(a, _C.Tensor) and (a.shape != b.shape or a.dtype != b.dtype):
-            raise RuntimeError(f"{operator.qualified}: result {k} is {a.dtype} {list(a.shape)}, but the fake "
-                               f"implementation says {b.dtype} {list(b.shape)}")

@@ -1,22 +1,34 @@
 """A library's own operator: from the call through autograd and dispatch down to the registered implementation.
 
-The native argument parser fills defaults and honours `__torch_function__`; below it stand, in this order, the
-registered autograd formula, dispatch modes and subclasses, the fake implementation (meta tensors), and the kernel of
-the device.
+The native argument parser fills defaults and honours `__torch_function__`; below it stand, in this order, what is
+registered for autocast, the autograd formula, dispatch modes and subclasses, the fake implementation (tensors without
+values), and the kernel of the device.
 """
+
+import functools
 
 from .. import _C
 from .._shown import shown
 from .._tensor.overriding import dispatches, handle_torch_dispatch
+from ..amp.autocast_mode import is_autocast_enabled
 from ..autograd.function import Function
 from ..ops.kinds import OPS, differentiated
 from ..ops.namespaces import Packet, namespace
+from ._fake_sizes import answering
+from ._function_schema import FunctionSchema
 from ._schema import parse
 
+_KINDS = {"CPU": "cpu", "CUDA": "cuda", "Meta": "meta", "XPU": "xpu", "MPS": "mps", "HPU": "hpu", "MTIA": "mtia",
+          "PrivateUse1": "privateuseone"}
 #: dispatch keys and device names -> the slot an implementation goes to
-SLOTS = {"CompositeExplicitAutograd": None, "CompositeImplicitAutograd": "composite", "CPU": "cpu", "cpu": "cpu",
-         "CUDA": "cuda", "cuda": "cuda", "Meta": "meta", "meta": "meta", "Autograd": "autograd",
+SLOTS = {"CompositeExplicitAutograd": None, "CompositeImplicitAutograd": "composite", "Autograd": "autograd",
+         **_KINDS, **{kind: kind for kind in _KINDS.values()},
+         **{f"Autograd{key}": f"autograd {kind}" for key, kind in _KINDS.items()},
+         **{f"Autocast{key}": f"autocast {kind}" for key, kind in _KINDS.items()},
          "default": None, "": None}
+
+
+_ABOVE = {slot for slot in SLOTS.values() if slot and slot.startswith("auto")}
 
 
 class Operator:
@@ -39,16 +51,29 @@ class Operator:
     def __repr__(self):
         return f"{self.namespace}.{self.name}"
 
+    @functools.cached_property
+    def signature(self):
+        """The FunctionSchema that programs ask."""
+        return FunctionSchema(self.schema.text)
+
     # --- the call, from the top ------------------------------------------------------------------------------------
 
     def run(self, *args, **kwargs):
         """One call, its arguments parsed and complete."""
         tensors = list(_tensors([*args, *kwargs.values()]))
-        if "autograd" not in self.kernels and differentiated(*tensors):
-            return self._recorded(args, kwargs)
-        if "autograd" in self.kernels:
-            return self.kernels["autograd"](*args, **kwargs)
-        return self.below_autograd(args, kwargs)
+        above = self._above(tensors) if self.kernels.keys() & _ABOVE else None
+        if above is not None:
+            return above(*args, **kwargs)
+        return self._recorded(args, kwargs) if differentiated(*tensors) else self.below_autograd(args, kwargs)
+
+    def _above(self, tensors):
+        """What is registered for autocast, where it is on; what is registered in the place of autograd; or None."""
+        casting = (self.kernels[f"autocast {kind}"] for kind in _KINDS.values()
+                   if f"autocast {kind}" in self.kernels and is_autocast_enabled(kind))
+        kinds = {t.device.type for t in tensors}
+        return next(casting, None) or next((self.kernels[slot] for slot in
+                                            ("autograd", *(f"autograd {kind}" for kind in kinds))
+                                            if slot in self.kernels), None)
 
     def _recorded(self, args, kwargs):
         if "composite" in self.kernels and self.backward is None:
@@ -72,7 +97,7 @@ class Operator:
             return handle_torch_dispatch(self.packet.default, args, kwargs)
         devices = {t.device.type for t in tensors}
         if "meta" in devices:
-            return self._fake(args, kwargs)
+            return self.fake_result(args, kwargs)
         kernel = next((self.kernels[d] for d in (*devices, None, "composite") if d in self.kernels), None)
         if kernel is None:
             where = ", ".join(sorted(devices)) or "a call without tensors"
@@ -84,14 +109,16 @@ class Operator:
         self._check_fresh(result, tensors)
         return result
 
-    def _fake(self, args, kwargs):
+    def fake_result(self, args, kwargs, mode=None):
+        """The result without values, of tensors on `meta` or of those of a FakeTensorMode."""
         implementation = self.fake or self.kernels.get("meta") or self.kernels.get("composite")
         if implementation is None:
             if self.schema.returns in (("()",), ()):
                 return None
             raise RuntimeError(f"{self.qualified}: nothing says which shape and dtype its result has without data; add "
                                f"a function that does with `{self.name}.register_fake`")
-        return implementation(*args, **kwargs)
+        with answering(self.packet.default, mode):
+            return implementation(*args, **kwargs)
 
     def _bump(self, args, kwargs, tensors, versions):
         """A write that the implementation made behind the tensors' back (through NumPy, say) counts as one."""
@@ -231,6 +258,8 @@ def define(name, text, tags=()):
 def find(name):
     """The operator of that name (or the object itself)."""
     name = getattr(name, "qualified", name)
+    if not isinstance(name, str):
+        raise ValueError(f"an operator is expected, or its name (\"namespace::name\"), got {shown(name)}")
     if name.removesuffix(".default") not in OPERATORS:
         raise RuntimeError(f"operator {name} does not exist; register it with flambeau.library.custom_op or define")
     return OPERATORS[name.removesuffix(".default")]

@@ -78,8 +78,8 @@ def _record_type(text):
 # --- from text --------------------------------------------------------------------------------------------------------
 
 _SCHEMA = re.compile(r"\s*(?:(?P<name>[\w:.]+)\s*)?\((?P<arguments>.*)\)\s*->\s*(?P<returns>.*)\s*$", re.DOTALL)
-_ARGUMENT = re.compile(r"(?P<type>[\w.]+)(?:\((?P<alias>\w+)(?P<write>!?)\))?(?P<suffix>[\[\]\d?]*)\s+(?P<name>\w+)"
-                       r"(?:\s*=\s*(?P<default>.+))?$")
+_ARGUMENT = re.compile(r"(?P<type>[\w.]+)(?:\((?P<alias>[\w|]+)(?P<write>!?)(?:\s*->[^)]*)?\))?"
+                       r"(?P<suffix>[\[\]\d?]*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
 
 
 def parse(text):

@@ -88,8 +88,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
     """softmax(scale query key' + mask) value (Vaswani et al. 2017).
 
     query is [..., L, E], key [..., S, E], value [..., S, Ev]. attn_mask is bool (True: may be seen) or is added to the
-    scores; is_causal lets query i see keys 0 to i. scale is 1 / sqrt(E) unless given. enable_gqa repeats the heads
-    (dimension -3) of key and value.
+    scores; is_causal lets query i see keys 0 to i, of those that attn_mask lets it see. scale is 1 / sqrt(E) unless
+    given. enable_gqa repeats the heads (dimension -3) of key and value.
 
     >>> import flambeau
     >>> q, kv = flambeau.zeros(1, 2, 4), flambeau.arange(3.0).reshape(1, 3, 1)
@@ -109,8 +109,10 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
     if not query.dtype is key.dtype is value.dtype:
         raise RuntimeError(f"{name}: expected query, key and value of one dtype, got {query.dtype}, {key.dtype} and "
                            f"{value.dtype}")
-    if is_causal and attn_mask is not None:
-        raise RuntimeError(f"{name}: is_causal=True is a mask already; pass it or attn_mask, not both")
+    if is_causal and attn_mask is not None:  # both count, as in PyTorch's fused kernel of the CPU
+        seen = _causal(queries[-2], keys[-2], query.device)
+        attn_mask = attn_mask & seen if attn_mask.dtype is _C.bool else attn_mask.masked_fill(~seen, -math.inf)
+        is_causal = False
     if not 0.0 <= dropout_p <= 1.0:
         raise RuntimeError(f"{name}: dropout_p must be a probability between 0 and 1, got {shown(dropout_p)}")
     if scale is None:

@@ -10,8 +10,8 @@ from .kinds import OPS, composite, primitive
 embedding_dense_backward = primitive(
     "embedding_dense_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq)"
     " -> Tensor", namespace=None,
-    d={"grad": lambda g, indices, padding_idx, scale_grad_by_freq:
-       _embedding_backward_backward(g, indices, padding_idx, scale_grad_by_freq)})
+    d={"grad": lambda g, indices, padding_idx:
+       _embedding_backward_backward(g, indices, padding_idx)})
 embedding_rows = primitive(
     "embedding_rows(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False,"
     " bool sparse=False) -> Tensor", node="EmbeddingBackward0", namespace=None,
@@ -34,9 +34,8 @@ def _embedding_backward(g, indices, rows, padding_idx, scale, sparse):
     return g._sparse_rows(indices, rows)
 
 
-def _embedding_backward_backward(g, indices, padding_idx, scale):
-    if scale:
-        raise NotImplementedError("embedding: no second derivative with scale_grad_by_freq=True")
+def _embedding_backward_backward(g, indices, padding_idx):
+    """As PyTorch has it, a second derivative is not divided by how often a row is used: the first is, already."""
     rows = embedding_rows(g, indices)
     return rows.masked_fill((indices == padding_idx).unsqueeze(-1), 0) if padding_idx >= 0 else rows
 

@@ -40,7 +40,6 @@ class Overload:
         self.__name__ = f"{operator.name}.default"
         self._overloadname = "default"
         self.namespace = operator.namespace
-        self._schema = operator.schema
         self.tags = operator.tags
 
     def __call__(self, *args, **kwargs):
@@ -49,6 +48,10 @@ class Overload:
     def name(self):
         """The qualified name."""
         return self._operator.qualified
+
+    @property
+    def _schema(self):
+        return self._operator.signature
 
     @property
     def qualified(self):
@@ -99,7 +102,11 @@ class Reading(Overload):
         self.__name__ = name if name.startswith("_") else f"{name}_{overload}"
         self._overloadname, self._read = overload, read
         self.namespace, self.qualified_name = "aten", f"aten::{name}"
-        self._schema = f"{name}(Tensor self{', int dim' * (name in ('sym_size', 'sym_stride'))}) -> Scalar"
+        self._text = f"{name}(Tensor self{', int dim' * (name in ('sym_size', 'sym_stride'))}) -> Scalar"
+
+    @property
+    def _schema(self):
+        return self._text
 
     def __call__(self, *args):
         return self._read(*args)

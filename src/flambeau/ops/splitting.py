@@ -45,8 +45,8 @@ def tensor_split(self, indices_or_sections, dim=0):
     where, n = indices_or_sections, self.shape[wrap_dim(dim, self.dim(), "tensor_split")]
     if hasattr(where, "tolist"):
         if isinstance(where, Tensor) and (where.dtype is not int64 or where.dim() > 1):
-            raise RuntimeError("tensor_split: a tensor of positions must be of dtype int64 and have at most 1 dimension, "
-                               f"got {where.dtype} of shape {list(where.shape)}")
+            raise RuntimeError("tensor_split: a tensor of positions must be of dtype int64 and have at most 1 "
+                               f"dimension, got {where.dtype} of shape {list(where.shape)}")
         where = where.tolist()
     if isinstance(where, int):
         if not 0 < where < 2**16:

@@ -6,6 +6,7 @@ A reduction is a number here: 0 none, 1 mean, 2 sum.
 from math import prod
 
 from .._shown import shown
+from .compressed import csr_max
 from .dims import wrap_dim
 from .kinds import OPS, composite
 from .random import _alpha, _dropout_channels, _element_noise, _feature_noise, dropout
@@ -270,20 +271,26 @@ def nuclear_norm(self, dim=None, keepdim=False):
     return OPS["linalg_matrix_norm"](self, "nuc", (-2, -1) if dim is None else tuple(dim), keepdim)
 
 
+def _rows_of_largest(weight, indices, ends, padding_idx):
+    """The row of the table that each feature of each bag has its largest value from, the first of equal ones."""
+    if padding_idx is not None:
+        keep = indices != padding_idx
+        ends, indices = OPS["cat"]([ends[:1], keep.cumsum(0)])[ends], indices[keep]
+    return csr_max(ends.to(indices.dtype), indices, weight.detach().float())[1].clamp(min=0).to(ends.dtype)
+
+
 @_flat("embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0,"
        " bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None)"
        " -> (Tensor, Tensor, Tensor, Tensor)")
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
                   include_last_offset=False, padding_idx=None):
     """nn.functional.embedding_bag with the weight first and the mode as a number (0 sum, 1 mean, 2 max); then each
-    index's bag, the bags' sizes, and where the largest came from (empty unless mode is 2, which is not available)."""
-    if mode == 2:
-        raise NotImplementedError("embedding_bag: positions of the largest are not available; use "
-                                  "nn.functional.embedding_bag")
-    made = OPS["embedding_bag"](indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean")[mode], sparse,
-                                per_sample_weights, include_last_offset,
-                                None if padding_idx is None or padding_idx < 0 else padding_idx)
+    index's bag, the bags' sizes, and the rows that the largest came from (empty unless mode is 2)."""
+    padding_idx = None if padding_idx is None or padding_idx < 0 else padding_idx
+    made = OPS["embedding_bag"](indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode],
+                                sparse, per_sample_weights, include_last_offset, padding_idx)
     ends = offsets if include_last_offset else OPS["cat"]([offsets, offsets.new_full((1,), prod(indices.shape))])
     sizes = ends.diff()
     bags = OPS["arange"](sizes.numel(), device=sizes.device).repeat_interleave(sizes)
-    return made, bags.to(indices.dtype), sizes, sizes.new_empty((0,))
+    largest = sizes.new_empty((0,)) if mode != 2 else _rows_of_largest(weight, indices, ends, padding_idx)
+    return made, bags.to(indices.dtype), sizes, largest

@@ -2,6 +2,7 @@
 
 from . import lr_scheduler as lr_scheduler
 from . import swa_utils as swa_utils
+from ._swapping import swap_in_optimizer_params_and_state as swap_in_optimizer_params_and_state
 from .adadelta import Adadelta as Adadelta
 from .adafactor import Adafactor as Adafactor
 from .adagrad import Adagrad as Adagrad

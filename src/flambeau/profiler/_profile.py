@@ -11,8 +11,9 @@ from enum import Enum
 from .. import _C
 from .._shown import shown
 from ..autograd._profiler_events import EventList, chrome_trace
+from ..autograd.profiler import KinetoStepTracker, record_function
 from ..autograd.profiler import profile as _Recording
-from ..autograd.profiler import record_function
+from ._execution_trace import ExecutionTraceObserver
 
 
 class ProfilerActivity(Enum):
@@ -122,6 +123,9 @@ def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False, *, use
 class profile:
     """Records operators in the steps that `schedule` chooses; `step()` says that the next one begins.
 
+    execution_trace_observer: an ExecutionTraceObserver that observes while operators are recorded, and writes its file
+    at the end.
+
     >>> import flambeau
     >>> with flambeau.profiler.profile(record_shapes=True, profile_memory=True) as prof:
     ...     y = flambeau.ones(64, 64) @ flambeau.ones(64, 64)
@@ -137,8 +141,8 @@ class profile:
                  custom_trace_id_callback=None, post_processing_timeout_s=None):
         if use_cuda or not _recordable(activities):
             raise AssertionError("profile: no activity to record; ProfilerActivity.CPU is the one that there is")
-        if execution_trace_observer is not None:
-            raise NotImplementedError("profile: execution_trace_observer is not available")
+        self.execution_trace_observer = execution_trace_observer or \
+            ExecutionTraceObserver.build_execution_trace_obs_from_env()
         self.record_steps = schedule is not None
         self.schedule, self.on_trace_ready = schedule or _default_schedule_fn, on_trace_ready
         self._make = lambda: _Recording(record_shapes=record_shapes, profile_memory=profile_memory,
@@ -147,6 +151,7 @@ class profile:
                                         custom_trace_id_callback=custom_trace_id_callback,
                                         post_processing_timeout_s=post_processing_timeout_s)
         self._make()  # refuses what it cannot do before the loop begins
+        KinetoStepTracker.init_step_count("ProfilerStep")
         self.acc_events, self._kept = acc_events, []
         self.step_num, self.profiler, self._running, self._metadata = 0, None, False, {}
         self._range = None
@@ -173,12 +178,15 @@ class profile:
         if self._running:
             self._end()
             self._hand_over()
+        if self.execution_trace_observer is not None:
+            self.execution_trace_observer.cleanup()
 
     def step(self):
         """The next step begins."""
         self._end_step()
         before = self.current_action
         self.step_num += 1
+        KinetoStepTracker.increment_step("ProfilerStep")
         self.current_action = self.schedule(self.step_num)
         if self._running and (before is ProfilerAction.RECORD_AND_SAVE or self.current_action not in _RECORDING):
             self._end()
@@ -191,9 +199,13 @@ class profile:
         self.profiler = self._make()
         self.profiler.__enter__()
         self._running = True
+        if self.execution_trace_observer is not None:
+            self.execution_trace_observer.start()
 
     def _end(self):
         self._running = False
+        if self.execution_trace_observer is not None:
+            self.execution_trace_observer.stop()
         self.profiler.__exit__(None, None, None)
         if self.acc_events:
             self._kept.extend(self.profiler.function_events)

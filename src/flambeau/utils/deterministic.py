@@ -10,7 +10,7 @@ from .._shown import shown
 class _Deterministic(types.ModuleType):
     @property
     def fill_uninitialized_memory(self):
-        """Whether `empty` fills its result while deterministic algorithms are asked for: with NaN, or the largest integer.
+        """Whether `empty` fills its result, with NaN or the largest integer, while results must be deterministic.
 
         >>> import flambeau
         >>> flambeau.use_deterministic_algorithms(True)

@@ -1,6 +1,7 @@
 """How many floating point operations a program does: two per multiply-add of products, convolutions and attention."""
 
 from math import prod
+from warnings import warn
 
 from .. import Tensor, ops
 from .._shown import shown
@@ -269,7 +270,7 @@ class FlopCounterMode(TorchDispatchMode):
 
     def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
         if mods is not None:
-            raise NotImplementedError("FlopCounterMode: modules are found by themselves; leave mods out")
+            warn("FlopCounterMode: mods is not needed any more: modules are found by themselves", stacklevel=2)
         self.depth, self.display, self.flop_counts = depth, display, {}
         given = {_packet(op): formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
                  for op, formula in (custom_mapping or {}).items()}

@@ -20,6 +20,7 @@ from .metadata import BytesStorageMetadata as BytesStorageMetadata
 from .metadata import ChunkStorageMetadata as ChunkStorageMetadata
 from .metadata import Metadata as Metadata
 from .metadata import TensorStorageMetadata as TensorStorageMetadata
+from .optimizer import load_sharded_optimizer_state_dict as load_sharded_optimizer_state_dict
 from .planner import LoadPlan as LoadPlan
 from .planner import LoadPlanner as LoadPlanner
 from .planner import ReadItem as ReadItem
@@ -36,5 +37,5 @@ from .storage import StorageWriter as StorageWriter
 
 _STATE = "it is not available yet; docs/distributed.md says what is"
 globals().update(refusals("distributed.checkpoint", _STATE, """
-    load_sharded_optimizer_state_dict(model_state_dict, optimizer_key, storage_reader, planner) CheckpointableTensor
+    CheckpointableTensor
 """))

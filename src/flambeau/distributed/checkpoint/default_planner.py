@@ -236,9 +236,12 @@ class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
             path = paths.get(name, (name,))
             if self._wanted(name, path):
                 is_tensor = isinstance(stored, TensorStorageMetadata)
-                set_element(state_dict, path, flambeau.empty(stored.size, dtype=stored.properties.dtype) if is_tensor
-                            else None)
+                set_element(state_dict, path, self.make(path, stored) if is_tensor else None)
         super().set_up_planner(state_dict, metadata, is_coordinator)
+
+    def make(self, path, stored):
+        """A tensor of the checkpoint, without values."""
+        return flambeau.empty(stored.size, dtype=stored.properties.dtype)
 
 
 def create_default_local_load_plan(state_dict, metadata, strict=True):

@@ -131,7 +131,8 @@ def _with_methods(kind):
 
 
 def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None,
-                mp_policy=MixedPrecisionPolicy(), offload_policy=OffloadPolicy(), ignored_params=None):
+                mp_policy=MixedPrecisionPolicy(), offload_policy=OffloadPolicy(), ignored_params=None,
+                dp_mesh_dims=None):
     """Spreads the parameters of a module over the ranks of a data parallel mesh, in place, and returns the module.
 
     Apply it to the parts first (each layer of a transformer), then to the whole: each call takes the parameters that
@@ -157,6 +158,9 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     (Shard(dim=0),)
     >>> dist.destroy_process_group()
     """
+    if dp_mesh_dims is not None:
+        raise NotImplementedError("fully_shard: dp_mesh_dims is not available; give the data parallel dimensions "
+                                  "themselves, mesh=mesh[\"dp\"], of parameters that are spread along the others")
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
     mesh = _mesh(mesh)
     _check(modules, offload_policy)

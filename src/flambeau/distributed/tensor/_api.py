@@ -119,10 +119,9 @@ class DTensor(_C.Tensor):
                      backward_dtype=None):
         """The same tensor, spread in another way; its gradient comes back in the old one.
 
-        forward_dtype and backward_dtype: in which dtype the tensor, and its gradient, are exchanged.
+        forward_dtype and backward_dtype: in which dtype the tensor, and its gradient, are exchanged. async_op: it may
+        go on afterwards; it is over when the call returns.
         """
-        if async_op:
-            raise NotImplementedError("DTensor.redistribute: async_op=True is not available; leave it out")
         if device_mesh is not None and device_mesh != self.device_mesh:
             raise NotImplementedError("DTensor.redistribute: another mesh is not available; take full_tensor() and "
                                       "distribute it there")

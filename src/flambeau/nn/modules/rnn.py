@@ -114,6 +114,44 @@ class RNNBase(Module):
             states = [s[:, packed.sorted_indices] for s in states]
         return states
 
+    # --- for classes that make a forward of their own of these parts
+
+    def check_input(self, input, batch_sizes):
+        """RuntimeError where the input is not [L, N, input_size] (packed: [.., input_size])."""
+        dims = 3 if batch_sizes is None else 2
+        if input.dim() != dims or input.size(-1) != self.input_size:
+            raise RuntimeError(f"{self.mode}: expected an input of {dims} dimensions, the last of size "
+                               f"{self.input_size}, got {list(input.shape)}")
+
+    def get_expected_hidden_size(self, input, batch_sizes):
+        """(layers * directions, batch, size) of h."""
+        batch = input.size(0 if self.batch_first else 1) if batch_sizes is None else int(batch_sizes[0])
+        return len(self._names), batch, self.proj_size or self.hidden_size
+
+    def get_expected_cell_size(self, input, batch_sizes):
+        """(layers * directions, batch, size) of c."""
+        return (*self.get_expected_hidden_size(input, batch_sizes)[:2], self.hidden_size)
+
+    def check_hidden_size(self, hx, expected_hidden_size, msg="the state must have size {}, got {}"):
+        """RuntimeError with that text where a state has another size."""
+        if tuple(hx.size()) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.size())))
+
+    def check_forward_args(self, input, hidden, batch_sizes):
+        """RuntimeError where the input, or a state, has not the size that forward takes."""
+        self.check_input(input, batch_sizes)
+        states = hidden if self.mode == "LSTM" else (hidden,)
+        expected = self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes)
+        for k, (state, size) in enumerate(zip(states, expected)):
+            name = f"hidden[{k}]" if self.mode == "LSTM" else "hidden"
+            self.check_hidden_size(state, size, f"{self.mode}: {name} must have size {{}}, got {{}}")
+
+    def permute_hidden(self, hx, permutation):
+        """The states with their sequences in another order (None: as they are)."""
+        if permutation is None:
+            return hx
+        return tuple(s[:, permutation] for s in hx) if self.mode == "LSTM" else hx[:, permutation]
+
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}"
         for name, usual in (("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0),

@@ -10,12 +10,14 @@ from ..._shown import listed
 _MEGABYTE = 1 << 20
 
 
-def assigned(parameters, caps):
-    """Lists of parameters, last ones first: of one dtype, and of about as many bytes as `caps` says, the last again."""
+def assigned(parameters, caps, alone=()):
+    """Lists of parameters, last ones first: of one dtype, and of about as many bytes as `caps` says, the last again.
+    Those whose ids are in `alone` have lists of their own."""
     buckets, size = [], 0
     for p in reversed(parameters):
         cap = caps[min(len(buckets) - 1, len(caps) - 1)] if buckets else 0
-        if not buckets or size >= cap or buckets[-1][0].dtype is not p.dtype:
+        apart = buckets and (id(p) in alone or id(buckets[-1][0]) in alone or buckets[-1][0].dtype is not p.dtype)
+        if not buckets or size >= cap or apart:
             buckets.append([])
             size = 0
         buckets[-1].append(p)
@@ -27,15 +29,20 @@ class Reducer:
     """Takes the gradients of parameters as backward finishes them, and leaves their mean over all ranks.
 
     static: the first backward tells which parameters get none. views: `grad` is a part of the bucket's memory.
+    dtype: what gradients are exchanged in (None: as they are). sparse: ids of parameters whose gradients are sparse.
+    skip_unused: parameters without a gradient are the same on all ranks, and nothing is exchanged for them.
     """
 
-    def __init__(self, named, group, caps, *, static, find_unused, views):
+    def __init__(self, named, group, caps, *, static, find_unused, views, dtype=None, sparse=(), skip_unused=False):
         self.names = {id(p): name for name, p in named}
-        self.parameters, self.group = [p for _, p in named], group
-        self.static, self.find_unused, self.views = static, find_unused, views
-        lists = assigned(self.parameters, caps)
-        self.buckets = [flambeau.distributed.GradBucket(k, part) for k, part in enumerate(lists)]
+        self.parameters, self.group, self.dtype = [p for _, p in named], group, dtype
+        self.static, self.find_unused, self.skip_unused = static, find_unused, skip_unused
+        self.views = views and dtype is None
+        lists = assigned(self.parameters, caps, sparse)
+        self.buckets = [flambeau.distributed.GradBucket(k, part, dtype, id(part[0]) in sparse)
+                        for k, part in enumerate(lists)]
         self.buckets[-1]._last = True
+        self.after = []  # functions that are called when the gradients of a backward are there
         self._home = {id(p): (bucket, k) for bucket in self.buckets for k, p in enumerate(bucket.parameters())}
         self.hook = self.hook_state = None
         self.divisor = None  # None: the number of ranks
@@ -85,9 +92,11 @@ class Reducer:
         """Backward has finished a gradient."""
         if not self._active:
             return
-        if p.grad.layout is not _C.strided:
-            raise NotImplementedError(f"DistributedDataParallel: the gradient of {self.names[id(p)]} is sparse; make "
-                                      "the embedding with sparse=False")
+        sparse = p.grad.layout is not _C.strided
+        if sparse is not self._home[id(p)][0].sparse:
+            raise NotImplementedError(f"DistributedDataParallel: the gradient of {self.names[id(p)]} is "
+                                      f"{'sparse' if sparse else 'dense'}; sparse ones are exchanged for the weights "
+                                      "of nn.Embedding and nn.EmbeddingBag with sparse=True, and no others")
         if self._learning is not None:
             if not self._learning:
                 _C.queue_callback(self._learnt)
@@ -115,7 +124,9 @@ class Reducer:
         """Puts a gradient into its bucket; begins to exchange the buckets that are full, in their order."""
         bucket, k = self._home[id(p)]
         with flambeau.no_grad():
-            if self._in_place:
+            if bucket.sparse:
+                bucket.parts[k] = p.grad if p.grad is not None else _nothing(p)
+            elif self._in_place:
                 bucket.parts[k] = self._part(p)
             else:
                 self._copy(p, bucket.gradients()[k])
@@ -129,7 +140,8 @@ class Reducer:
     @property
     def _in_place(self):
         """Whether gradients are exchanged where they are: nobody wants to see them one after the other."""
-        return self.hook is None and not self.views and self.group.engine_of(self.parameters[0], "DDP").joins
+        plain = self.hook is None and not self.views and self.dtype is None
+        return plain and self.group.engine_of(self.parameters[0], "DDP").joins
 
     def _part(self, p):
         """What is exchanged for a parameter: its gradient itself, where no other value is to be kept."""
@@ -150,6 +162,12 @@ class Reducer:
                 p.grad = view
 
     def _exchange(self, bucket):
+        if self.skip_unused and all(id(p) in self._unused for p in bucket.parameters()):
+            bucket.result = None
+            return
+        if bucket.sparse:
+            bucket.result = flambeau.distributed.all_reduce(bucket.parts[0], group=self.group, async_op=True)
+            return
         if self.hook is not None:
             bucket.result = self.hook(self.hook_state, bucket)
             return
@@ -166,21 +184,26 @@ class Reducer:
         used = self._used_anywhere()
         with flambeau.no_grad():
             for bucket in self.buckets:
-                result = bucket.result.wait()
+                result = bucket.result.wait() if bucket.result is not None else None
                 bucket.result = None
-                if self.hook is not None:
+                if self.hook is not None and not bucket.sparse and result is not None:
                     bucket.set_buffer(result[0] if isinstance(result, (list, tuple)) else result)
                 self._give(bucket, used)
+        for function in self.after:
+            function()
 
     def _give(self, bucket, used):
         """Parts of the bucket become `grad`, where nobody else has the tensor that it was; else they are copied there.
         """
         homes, parts, in_place = [], [], self._in_place
+        if bucket.sparse:
+            self._give_sparse(bucket, used)
+            return
         for p, part in zip(bucket.parameters(), bucket.parts if in_place else bucket.gradients()):
             if id(p) not in used:
                 continue
             if p.grad is None or (not in_place and not self.views and _only_known_to(p)):
-                p.grad = part
+                p.grad = part.to(p.dtype)
             elif p.grad.data_ptr() != part.data_ptr():
                 homes.append(p.grad)
                 parts.append(part)
@@ -190,11 +213,17 @@ class Reducer:
         if not self.views:
             bucket.leave_memory()
 
+    def _give_sparse(self, bucket, used):
+        p, part = bucket.parameters()[0], bucket.parts[0]
+        if id(p) in used:
+            p.grad = part / (self.group.size() if self.divisor is None else self.divisor)
+        bucket.parts = [None]
+
     def _used_anywhere(self):
         """Parameters that had a gradient on some rank: the others keep what they have."""
         every = set(map(id, self.parameters))
-        if not self.find_unused or self.static:
-            return every - self._unused if self.static else every
+        if not self.find_unused or self.static or self.skip_unused:
+            return every - self._unused if self.static or self.skip_unused else every
         flags = flambeau.tensor([id(p) not in self._unused for p in self.parameters],
                                 device=self.parameters[0].device)
         flambeau.distributed.all_reduce(flags, flambeau.distributed.ReduceOp.MAX, self.group)
@@ -204,7 +233,9 @@ class Reducer:
         """The collectives of one backward, with zeros: for a rank that has no more batches."""
         self._unused = set(map(id, self.parameters))
         for bucket in self.buckets:
-            if self._in_place:
+            if bucket.sparse:
+                bucket.parts = [_nothing(bucket.parameters()[0])]
+            elif self._in_place:
                 bucket.parts = [flambeau.zeros(p.shape, dtype=p.dtype, device=p.device) for p in bucket.parameters()]
             else:
                 bucket.buffer().zero_()
@@ -214,6 +245,12 @@ class Reducer:
             for bucket in self.buckets:
                 bucket.result.wait()
                 self._give(bucket, used)  # an optimizer that is shared out needs them
+
+
+def _nothing(p):
+    """A sparse gradient of no rows."""
+    return flambeau.sparse_coo_tensor(flambeau.empty((1, 0), dtype=flambeau.int64), p.new_empty((0, *p.shape[1:])),
+                                      p.shape)
 
 
 def _only_known_to(p):

@@ -1,11 +1,17 @@
 """DistributedDataParallel: every rank trains a copy of the module on its own batches, and gradients are averaged."""
 
 import contextlib
+from enum import Enum
+from warnings import warn
 
 import flambeau
 
 from ..._shown import shown
 from ..modules.module import Module
+from ..modules.sparse import Embedding, EmbeddingBag
+from ._delayed import Delayed
+from ._precision import _MixedPrecision as _MixedPrecision
+from ._precision import called, cast_buffers
 from ._reducer import _MEGABYTE, Reducer
 
 _FIRST, _CAP = 1, 25  # megabytes of the first bucket, which is there last, and of the others
@@ -21,13 +27,23 @@ def _group(process_group, device_mesh):
     return device_mesh.get_group(0)
 
 
+class _BufferCommHookLocation(Enum):
+    """When a hook for buffers is called."""
+
+    PRE_FORWARD = 1
+    POST_FORWARD = 2
+
+
 class DistributedDataParallel(Module):
     """A module whose gradients are the mean over all ranks of a process group; batches differ from rank to rank.
 
     The ranks begin with rank 0's parameters and buffers. Gradients are exchanged in buckets of `bucket_cap_mb`, while
-    backward goes on. broadcast_buffers: rank 0's buffers go to all before each forward. find_unused_parameters: some
-    parameters may have no part in the outputs. static_graph: which these are, and in what order gradients come, never
-    changes. gradient_as_bucket_view: `grad` is a part of the bucket, which saves a copy.
+    backward goes on. forward_sync_buffers (broadcast_buffers): rank 0's buffers go to all before each forward.
+    find_unused_parameters: some parameters may have no part in the outputs. static_graph: which these are, and in what
+    order gradients come, never changes; skip_all_reduce_unused_params: they are the same on all ranks.
+    gradient_as_bucket_view: `grad` is a part of the bucket, which saves a copy. mixed_precision: dtypes to compute and
+    to exchange gradients in. delay_all_reduce_named_params: parameters whose gradients are exchanged together when
+    backward has come to param_to_hook_all_reduce.
 
     >>> import flambeau.distributed as dist
     >>> from flambeau import nn, ones
@@ -41,28 +57,31 @@ class DistributedDataParallel(Module):
 
     _active_ddp_module = None
 
-    def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, init_sync=True,
+    def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=None, init_sync=True,
                  process_group=None, bucket_cap_mb=None, find_unused_parameters=False, check_reduction=False,
                  gradient_as_bucket_view=False, static_graph=False, delay_all_reduce_named_params=None,
                  param_to_hook_all_reduce=None, mixed_precision=None, device_mesh=None,
                  skip_all_reduce_unused_params=False, bucket_cap_mb_list=None, batched_grad_copy=False,
                  forward_sync_buffers=None):
         super().__init__()
-        _refuse(delay_all_reduce_named_params=delay_all_reduce_named_params, mixed_precision=mixed_precision,
-                param_to_hook_all_reduce=param_to_hook_all_reduce,
-                skip_all_reduce_unused_params=skip_all_reduce_unused_params, forward_sync_buffers=forward_sync_buffers)
+        if not isinstance(mixed_precision, _MixedPrecision | None):
+            raise TypeError("DistributedDataParallel: mixed_precision must be a _MixedPrecision of this module, "
+                            f"got {shown(mixed_precision)}")
         self.device = next((p.device for p in module.parameters()), flambeau.device("cpu"))
         self.device_type = self.device.type
         self.device_ids = self._own_device(device_ids, output_device, dim)
         self.process_group = _group(process_group, device_mesh)
         self.module, self.output_device, self.dim = module, None, dim
-        self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
+        self.broadcast_buffers = _synchronized(broadcast_buffers, forward_sync_buffers)
+        self.find_unused_parameters, self.mixed_precision = find_unused_parameters, mixed_precision
         self.gradient_as_bucket_view, self.static_graph = gradient_as_bucket_view, static_graph
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self.require_backward_grad_sync, self._join = True, None
+        self._buffer_hook, self._buffer_futures = None, []
+        self._delayed = self._delay(delay_all_reduce_named_params, param_to_hook_all_reduce)
         named = [(name, p) for name, p in module.named_parameters()
                  if p.requires_grad and name not in self.parameters_to_ignore]
-        if not named:
+        if not named and self._delayed is None:
             raise RuntimeError("DistributedDataParallel: no parameter of the module requires a gradient, so there is "
                                "nothing to exchange; use the module itself")
         spread = next((name for name, p in named if hasattr(p, "_own_part")), None)
@@ -73,11 +92,40 @@ class DistributedDataParallel(Module):
             self._check_same(named)
             self._broadcast([*(p for name, p in module.named_parameters() if name not in self.parameters_to_ignore),
                              *self._buffers_to_send()])
+        if mixed_precision is not None:
+            cast_buffers(module, mixed_precision.buffer_dtype, self.parameters_to_ignore)
         cap = _CAP if bucket_cap_mb is None else bucket_cap_mb
         caps = bucket_cap_mb_list or ([_FIRST, cap] if bucket_cap_mb is None else [cap])
-        self.__dict__["reducer"] = Reducer(named, self.process_group, [x * _MEGABYTE for x in caps],
-                                           static=static_graph, find_unused=find_unused_parameters,
-                                           views=gradient_as_bucket_view)
+        self.__dict__["reducer"] = None if not named else Reducer(
+            named, self.process_group, [x * _MEGABYTE for x in caps], static=static_graph,
+            find_unused=find_unused_parameters, views=gradient_as_bucket_view, sparse=_sparse(module),
+            dtype=None if mixed_precision is None else mixed_precision.exchanged,
+            skip_unused=skip_all_reduce_unused_params)
+        if named:
+            self._call_after_exchange([p for _, p in named])
+
+    def _call_after_exchange(self, parameters):
+        """What waits until the gradients of a backward are exchanged, optimizers of single parameters among it."""
+        self.reducer.after.append(self._finish_buffers)
+        if self._delayed is not None:
+            self._delayed.reducer = self.reducer
+            self.reducer.after.append(self._delayed.exchange)
+        for p in parameters:
+            for handle in getattr(p, "_optimizer_hook_handles", ()):
+                handle.remove()
+            self.reducer.after += [each.step for each in getattr(p, "_in_backward_optimizers", ())]
+
+    def _delay(self, named, trigger):
+        """What exchanges the gradients of parameters that are left out of the buckets; None where there are none."""
+        if (named is None) != (trigger is None):
+            raise ValueError("DistributedDataParallel: delay_all_reduce_named_params and param_to_hook_all_reduce are "
+                             "given together, or not at all")
+        if named is None:
+            return None
+        delayed = [p for _, p in named]
+        self.parameters_to_ignore |= {name for name, p in self.module.named_parameters()
+                                      if any(p is each for each in delayed)}
+        return Delayed(delayed, trigger, self.process_group, lambda: self.require_backward_grad_sync)
 
     def _own_device(self, device_ids, output_device, dim):
         """The list that was given: it may only repeat where the module is."""
@@ -126,14 +174,47 @@ class DistributedDataParallel(Module):
     def forward(self, *inputs, **kwargs):
         """The module's outputs."""
         root = self._begin_joined_step() if self._join is not None else 0
-        if self.will_sync_module_buffers():
+        sends, hook = self.will_sync_module_buffers(), self._buffer_hook
+        if sends and hook is None:
             self._broadcast(self._buffers_to_send(), root)
-        outputs = self.module(*inputs, **kwargs)
+        self._call_buffer_hook(sends, _BufferCommHookLocation.PRE_FORWARD)
+        outputs = self._outputs(inputs, kwargs)
+        self._call_buffer_hook(sends, _BufferCommHookLocation.POST_FORWARD)
+        if self.reducer is None:
+            return outputs
         if flambeau.is_grad_enabled() and self.require_backward_grad_sync:
             self.reducer.prepare(outputs)
         else:
             self.reducer._active = False
         return outputs
+
+    def _outputs(self, inputs, kwargs):
+        dtype = None if self.mixed_precision is None else self.mixed_precision.param_dtype
+        if dtype is None:
+            return self.module(*inputs, **kwargs)
+        return called(self.module, dtype, self.parameters_to_ignore, inputs, kwargs)
+
+    @property
+    def forward_sync_buffers(self):
+        """Whether rank 0's buffers go to all before each forward: the newer name of `broadcast_buffers`."""
+        return self.broadcast_buffers
+
+    @forward_sync_buffers.setter
+    def forward_sync_buffers(self, value):
+        self.broadcast_buffers = value
+
+    def _call_buffer_hook(self, sends, place):
+        self._finish_buffers()
+        if sends and self._buffer_hook is not None and self._buffer_hook[2] is place:
+            state, hook, _ = self._buffer_hook
+            named = {name: b for name, b in self.module.named_buffers() if name not in self.parameters_to_ignore}
+            self._buffer_futures = list(hook(state, named) or ())
+
+    def _finish_buffers(self):
+        """Waits for what a hook for buffers has begun."""
+        futures, self._buffer_futures = self._buffer_futures, []
+        for each in futures:
+            each.wait()
 
     def will_sync_module_buffers(self):
         """Whether the next forward begins with rank 0's buffers."""
@@ -155,6 +236,31 @@ class DistributedDataParallel(Module):
         if self.reducer.hook is not None:
             raise RuntimeError("register_comm_hook: there is a hook already; a model has one for good")
         self.reducer.hook, self.reducer.hook_state = hook, state
+
+    def _register_builtin_comm_hook(self, comm_hook_type):
+        """The hook of that name: ALLREDUCE or FP16_COMPRESS."""
+        hooks = flambeau.distributed.algorithms.ddp_comm_hooks.default_hooks
+        found = {"ALLREDUCE": hooks.allreduce_hook, "FP16_COMPRESS": hooks.fp16_compress_hook}
+        self.register_comm_hook(self.process_group, found[comm_hook_type.name])
+
+    def _register_buffer_comm_hook(self, state, hook, comm_hook_location=_BufferCommHookLocation.POST_FORWARD):
+        """`hook(state, {name: buffer})` takes the place of rank 0's broadcast; Futures that it returns are waited for
+        when the gradients are there."""
+        if not callable(hook):
+            raise TypeError(f"_register_buffer_comm_hook: hook must be a function, got {type(hook).__name__}")
+        self._buffer_hook = state, hook, comm_hook_location
+
+    def _register_fused_optim(self, optim, *args, optim_params=None, **kwargs):
+        """An optimizer, made of the class and these arguments, steps as soon as the gradients of a backward are there.
+        """
+        parameters = self.reducer.parameters if optim_params is None else list(optim_params)
+        self.__dict__["_fused_optimizer"] = optim(parameters, *args, **kwargs)
+        self.reducer.after.append(self._fused_optimizer.step)
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore):
+        """Names of what DistributedDataParallel leaves alone in a module that it is given later."""
+        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
 
     def _set_static_graph(self):
         self.static_graph = self.reducer.static = True
@@ -208,7 +314,7 @@ class _JoinHook:
         """The collectives of one step."""
         model = self.model
         exchange, buffers, root = model._tell_of_step(goes_on=False)
-        if buffers:
+        if buffers and model._buffer_hook is None:
             model._broadcast(model._buffers_to_send(), root)
         if exchange:
             model.reducer.divisor = None if model._divide_by_all else 1
@@ -223,7 +329,15 @@ class _JoinHook:
         model.reducer.divisor = None
 
 
-def _refuse(**arguments):
-    for name, value in arguments.items():
-        if value is not None and value is not False:
-            raise NotImplementedError(f"DistributedDataParallel: {name} is not available; leave it out")
+def _synchronized(broadcast, synchronized):
+    """Whether buffers are sent before forward, by the older and the newer argument."""
+    if broadcast is not None and synchronized is not None:
+        warn("DistributedDataParallel: forward_sync_buffers is the newer name of broadcast_buffers, which is ignored",
+             stacklevel=4)
+    chosen = broadcast if synchronized is None else synchronized
+    return True if chosen is None else chosen
+
+
+def _sparse(module):
+    """ids of the weights whose gradients are sparse tensors."""
+    return {id(m.weight) for m in module.modules() if isinstance(m, (Embedding, EmbeddingBag)) and m.sparse}

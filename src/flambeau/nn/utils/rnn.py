@@ -37,6 +37,14 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
     def cpu(self, **options):
         return self.to("cpu", **options)
 
+    def is_pinned(self):
+        """Whether CUDA devices can copy from it directly."""
+        return self.data.is_pinned()
+
+    def pin_memory(self):
+        """The same sequences in memory that CUDA devices copy from directly; RuntimeError where there are none."""
+        return type(self)(self.data.pin_memory(), *self[1:])
+
     @property
     def is_cuda(self):
         return self.data.device.type == "cuda"

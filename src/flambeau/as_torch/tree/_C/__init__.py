@@ -1,12 +1,14 @@
 """torch._C: what packages read there. All else is this library's own compiled part."""
 
 import contextlib
+import importlib
 from types import SimpleNamespace
 
 from .... import _C
 from ...._absent import refused_class
 from ...._tensor.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ...._tensor.overriding import disable_torch_function as DisableTorchFunction
+from ....amp import autocast
 from ....library._enumerations import DispatchKey as DispatchKey
 from ....nn.modules._convert import _parse_to
 
@@ -16,8 +18,16 @@ _TensorMeta = type(_C.Tensor)
 Graph, Value, Node = (refused_class(f"_C.{name}", _GRAPHS) for name in ("Graph", "Value", "Node"))
 
 
+#: names that stand in other modules here, which are loaded when they are first asked for
+_LATER = {"CompilationUnit": "flambeau.jit", "ScriptFunction": "flambeau.jit", "ScriptModule": "flambeau.jit",
+          "Future": "flambeau.futures", "PyTorchFileReader": "flambeau._files.records",
+          "PyTorchFileWriter": "flambeau._files.records", "parse_schema": "flambeau.library._function_schema",
+          "FunctionSchema": "flambeau.library._function_schema", "import_ir_module": "flambeau.jit",
+          "import_ir_module_from_buffer": "flambeau.jit"}
+
+
 def __getattr__(name):
-    return getattr(_C, name)
+    return getattr(importlib.import_module(_LATER[name]) if name in _LATER else _C, name)
 
 
 class DispatchKeySet(frozenset):
@@ -39,8 +49,18 @@ class DispatchKeySet(frozenset):
         return key in self
 
 
-class _ExcludeDispatchKeyGuard(contextlib.nullcontext):
-    """Context that leaves out dispatch keys: there is nothing to leave out."""
+class _ExcludeDispatchKeyGuard(contextlib.ExitStack):
+    """Context that leaves out dispatch keys: autocast is off for the devices whose Autocast keys are among them."""
+
+    def __init__(self, keys):
+        super().__init__()
+        self.kinds = [key.name.removeprefix("Autocast").lower() for key in DispatchKeySet(keys)
+                      if key.name.startswith("Autocast")]
+
+    def __enter__(self):
+        for kind in self.kinds:
+            self.enter_context(autocast(kind, enabled=False))
+        return self
 
 
 def _log_api_usage_once(event):

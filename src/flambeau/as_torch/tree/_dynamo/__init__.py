@@ -2,16 +2,27 @@
 
 from ....compiler import allow_in_graph as allow_in_graph
 from ....compiler import assume_constant_result as assume_constant_result
+from ....compiler import compile
 from ....compiler import disable as disable
 from ....compiler import explain as explain
 from ....compiler import is_compiling as is_compiling
 from ....compiler import list_backends as list_backends
+from ....compiler import lookup_backend as lookup_backend
+from ....compiler import nonstrict_trace as nonstrict_trace
+from ....compiler import register_backend as register_backend
 from ....compiler import reset as reset
+from ....compiler import set_stance as set_stance
+from ....compiler import substitute_in_graph as substitute_in_graph
 from . import config as config
 from . import eval_frame as eval_frame
 from . import utils as utils
 from .eval_frame import OptimizedModule as OptimizedModule
 from .eval_frame import is_dynamo_supported as is_dynamo_supported
+
+
+def optimize(backend="inductor", *, nopython=False, disable=False, dynamic=None):
+    """A decorator: `torch.compile` under its first name."""
+    return lambda fn: compile(fn, fullgraph=nopython, backend=backend, disable=disable, dynamic=dynamic)
 
 
 def graph_break(msg=""):
