@@ -1,0 +1,361 @@
+"""Methods of nested tensors that are no operators: sizes, parts, printing, copying, pickling, and what they refuse."""
+
+from copy import deepcopy
+
+from .. import _C
+from .._C import Tensor
+from .._symbolic.ragged import RaggedSize
+from .._tensor import methods as dense
+from .copies import in_layout
+from .padding import to_padded
+from .printing import nested_repr
+from .rules import is_strided
+from .sequences import Jagged, Windows, sequences_of
+from .tensor import NestedTensor, is_nested, joined, make, values_of
+
+
+def method(function):
+    """Decorator: a method of nested tensors."""
+    setattr(NestedTensor, function.__name__, function)
+    return function
+
+
+def _property(name, get, doc):
+    setattr(NestedTensor, name, property(get, doc=doc))
+
+
+def _set_data(self, value):
+    if not is_nested(value):
+        raise RuntimeError("data: a nested tensor takes nested data, got a dense tensor")
+    _C.set_like(self, value.detach(), 0)
+    self._form, self._held = value._form, value._held
+
+
+_property("layout", lambda self: self._form.layout, "flambeau.jagged or flambeau.strided.")
+_property("is_nested", lambda self: True, "Whether the tensor is nested: yes.")
+NestedTensor.data = property(lambda self: self.detach(), _set_data, doc="The same tensor without history.")
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------
+
+def _need(self, layout, name):
+    if self.layout is not layout:
+        raise AttributeError(f"{name}: of nested tensors of layout {layout}; this one is of layout {self.layout}")
+
+
+def _shape(self):
+    if is_strided(self):
+        raise RuntimeError("shape: a strided nested tensor has no one size; size(dim) tells those that all parts share, "
+                           "_nested_tensor_size() those of every part")
+    return self._form.size(self._held)
+
+
+_property("shape", _shape, "The sizes, one of them ragged.")
+
+
+@method
+def size(self, dim=None):
+    """The sizes, or one of them; RuntimeError for what is not the same in all parts of a strided nested tensor."""
+    if dim is None:
+        return _shape(self)
+    at = _C.wrap_dim(dim, self.dim(), "size")
+    if not is_strided(self):
+        return self._form.size(self._held)[at]
+    if at == 0:
+        return self._form.batch
+    found = {s[at - 1] for s in self._form.sizes}
+    if len(found) > 1:
+        raise RuntimeError(f"size: dimension {dim} is irregular: the parts have {sorted(found)[:8]}")
+    return found.pop()
+
+
+@method
+def stride(self, dim=None):
+    """The strides of a jagged tensor: that of the batch is a multiple of the ragged size."""
+    if is_strided(self):
+        raise RuntimeError("stride: a strided nested tensor has strides for each part: _nested_tensor_strides()")
+    form, steps = self._form, list(self._held.stride())
+    inner = steps[form.ragged - 1]
+    rest = 1
+    for n in self._held.shape[:form.ragged - 1]:
+        rest *= n
+    found = (RaggedSize(form.sequences.size.number, inner if inner > 1 or form.ragged == 1 else rest), *steps)
+    return found if dim is None else found[_C.wrap_dim(dim, self.dim(), "stride")]
+
+
+@method
+def numel(self):
+    """How many elements the parts have."""
+    return self._form.numel(self._held)
+
+
+NestedTensor.nelement = numel
+_property("nbytes", lambda self: self.numel() * self.element_size(), "The bytes of the parts' elements.")
+
+
+@method
+def __len__(self):
+    return self._form.batch
+
+
+@method
+def is_contiguous(self, memory_format=None):
+    """Whether the parts are in order, without holes."""
+    return self._form.contiguous(self._held)
+
+
+@method
+def storage_offset(self):
+    """Where the values begin in their memory."""
+    return self._held.storage_offset()
+
+
+@method
+def data_ptr(self):
+    """The address of the first of the values."""
+    return self._held.data_ptr()
+
+
+@method
+def untyped_storage(self):
+    """The memory of the values."""
+    return self._held.untyped_storage()
+
+
+@method
+def is_pinned(self, device=None):
+    """Whether the values lie in pinned memory."""
+    return self._held.is_pinned()
+
+
+@method
+def pin_memory(self, device=None):
+    """The tensor with its values in pinned memory."""
+    return make(self._form, values_of(self).pin_memory())
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+@method
+def values(self):
+    """The dense values, one part after the other (flat, of a strided nested tensor). Their gradient reaches the tensor.
+    """
+    found = values_of(self)
+    return found.detach() if found is self._held else found
+
+
+@method
+def offsets(self):
+    """Where the parts of a jagged tensor begin among the values, and where the last ends."""
+    _need(self, _C.jagged, "offsets")
+    return self._form.sequences.offsets
+
+
+@method
+def lengths(self):
+    """The lengths of the parts of a jagged tensor with holes; None of one without."""
+    _need(self, _C.jagged, "lengths")
+    return self._form.sequences.lengths
+
+
+def _of_jagged(name, get, doc):
+    def read(self):
+        _need(self, _C.jagged, name)
+        return get(self)
+
+    _property(name, read, doc)
+
+
+_of_jagged("_values", lambda self: self._held.detach(), "The values, without history.")
+_of_jagged("_offsets", lambda self: self._form.sequences.offsets, "Where the parts begin.")
+_of_jagged("_lengths", lambda self: self._form.sequences.lengths, "Their lengths, where there are holes.")
+_of_jagged("_ragged_idx", lambda self: self._form.ragged, "The ragged dimension.")
+_of_jagged("_min_seqlen", lambda self: self._form.sequences.least, "The length of the shortest part.")
+_of_jagged("_max_seqlen", lambda self: self._form.sequences.most, "The length of the longest part.")
+_of_jagged("_maybe_min_seqlen", lambda self: self._form.sequences.told_least, "The same, where it was told.")
+_of_jagged("_maybe_max_seqlen", lambda self: self._form.sequences.told_most, "The same, where it was told.")
+
+
+@method
+def _get_min_seqlen(self):
+    return self._min_seqlen
+
+
+@method
+def _get_max_seqlen(self):
+    return self._max_seqlen
+
+
+def _table(name, which, doc):
+    def table(self):
+        if not is_strided(self):
+            raise NotImplementedError(f"{name}: of strided nested tensors; a jagged one has offsets() and lengths()")
+        return self._form.tables()[which]
+
+    table.__name__ = table.__qualname__ = name
+    table.__doc__ = doc
+    method(table)
+
+
+_table("_nested_tensor_size", 0, "The sizes of the parts, [parts, dimensions].")
+_table("_nested_tensor_strides", 1, "Their strides.")
+_table("_nested_tensor_storage_offsets", 2, "Where they begin in the values.")
+
+
+@method
+def to_padded_tensor(self, padding, output_size=None):
+    """A dense tensor of the parts, each filled up with `padding` to the size of the largest, or to `output_size`."""
+    return to_padded(self, padding, output_size)
+
+
+@method
+def to(self, *args, layout=None, **kwargs):
+    """In another dtype, on another device, or in another layout of nested tensors."""
+    if args and isinstance(args[0], _C.memory_format):
+        args, layout = args[1:], args[0]
+    found = Tensor.to(self, *args, **kwargs) if args or kwargs else self
+    return found if layout is None else in_layout(found, layout)
+
+
+@method
+def cpu(self, memory_format=None):
+    """The tensor on the CPU."""
+    return self.to("cpu")
+
+
+# --- printing, copying ------------------------------------------------------------------------------------------------
+
+@method
+def __repr__(self, *, tensor_contents=None):
+    return nested_repr(self)
+
+
+@method
+def __format__(self, spec):
+    return object.__format__(self, spec)
+
+
+@method
+def __deepcopy__(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise RuntimeError(f"deepcopy: this nested tensor was computed by {self.grad_fn.name()} and has a history; copy "
+                           "its values with x.detach().clone()")
+    result = memo[id(self)] = self.detach().clone()
+    result.__dict__.update({name: deepcopy(value, memo) for name, value in _own(self).items()})
+    if self.requires_grad:
+        result.requires_grad_()
+    if self.grad is not None:
+        result.grad = self.grad.__deepcopy__(memo)
+    return result
+
+
+@method
+def __copy__(self):
+    result = self.detach()
+    result.__dict__.update(_own(self))
+    return result.requires_grad_() if self.requires_grad else result
+
+
+def _own(x):
+    """The attributes that are not its contents."""
+    return {name: value for name, value in x.__dict__.items() if name not in ("_form", "_held")}
+
+
+@method
+def __reduce_ex__(self, protocol):
+    held = self._held.detach()
+    if is_strided(self):
+        form = self._form
+        return _rebuild_strided, (held, form.sizes, form.strides, form.offsets, form.order, form.dims,
+                                  self.requires_grad), _own(self)
+    s = self._form.sequences
+    return _rebuild_jagged, (held, s.offsets, s.lengths, self._form.ragged, s.told_least, s.told_most,
+                             self.requires_grad), _own(self)
+
+
+def _rebuild_strided(values, sizes, strides, offsets, order, dims, requires_grad):
+    x = make(Windows(sizes, strides, offsets, order, dims), values)
+    return x.requires_grad_() if requires_grad else x
+
+
+def _rebuild_jagged(values, offsets, lengths, ragged, least, most, requires_grad):
+    x = make(Jagged(sequences_of(offsets, lengths, least, most), ragged), values)
+    return x.requires_grad_() if requires_grad else x
+
+
+@method
+def share_memory_(self):
+    """Moves the values to memory that other processes can share."""
+    for part in self._tensors():
+        part.share_memory_()
+    return self
+
+
+@method
+def _tensors(self):
+    """The dense tensors that it is made of."""
+    if is_strided(self):
+        return [self._held]
+    return [t for t in (self._held, self._form.sequences.offsets, self._form.sequences.lengths) if t is not None]
+
+
+@method
+def is_shared(self):
+    """Whether the values lie in memory that other processes can share."""
+    return self._held.is_shared()
+
+
+@method
+def type(self, dtype=None, non_blocking=False):
+    """Without an argument the type's name; else this tensor in that dtype."""
+    return dense._type(self, dtype, non_blocking)
+
+
+# --- what needs one size ----------------------------------------------------------------------------------------------
+
+def _refused(name, kind):
+    def refuse(self, *args, **kwargs):
+        raise kind(f"{name}: a nested tensor has parts of different sizes; use [t.{name}() for t in x.unbind()], or "
+                   f"x.to_padded_tensor(0).{name}()")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Refused: the parts have different sizes."
+    method(refuse)
+
+
+for _name in ("numpy", "tolist", "__dlpack__"):
+    _refused(_name, RuntimeError)
+_refused("__array__", TypeError)
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+def _nested_compute_contiguous_strides_offsets(nested_size):
+    """(strides, offsets) of parts of these sizes, one after the other."""
+    tables = Windows(nested_size.tolist(), dims=nested_size.shape[1]).tables()
+    return tables[1], tables[2]
+
+
+def _nested_view_from_buffer(self, nested_size, nested_strides, offsets):
+    """The strided nested tensor of windows into a flat buffer."""
+    sizes, strides, begins = nested_size.tolist(), nested_strides.tolist(), offsets.tolist()
+    plain = Windows(sizes)
+    same = plain.strides == tuple(map(tuple, strides)) and plain.offsets == tuple(begins)
+    last = max((b + sum((n - 1) * s for n, s in zip(size, step, strict=True))
+                for b, size, step in zip(begins, sizes, strides, strict=True)), default=-1)
+    if last >= self.numel() or min(begins, default=0) < 0:
+        raise RuntimeError(f"_nested_view_from_buffer: the windows reach to element {last} of {self.numel()}")
+    return make(plain if same else Windows(sizes, strides, begins), self.reshape(-1))
+
+
+def _nested_from_padded(padded, cpu_nested_shape_example, fuse_transform_0213=False):
+    """The strided nested tensor of the windows [:sizes[i]] of each row of a padded tensor."""
+    rows = padded.permute(0, 2, 1, 3) if fuse_transform_0213 else padded
+    parts = []
+    for row, sizes in zip(rows.unbind(0), cpu_nested_shape_example.tolist(), strict=True):
+        whole = [sizes[0], row.shape[1], sizes[1] // row.shape[1]] if fuse_transform_0213 else sizes
+        part = row[tuple(slice(n) for n in whole)]
+        parts.append(part.reshape(sizes) if fuse_transform_0213 else part)
+    return joined(parts, _C.strided)
