@@ -6,7 +6,8 @@ from .. import _C
 from .._C import Tensor
 from .._symbolic.ragged import RaggedSize
 from .._tensor import methods as dense
-from .copies import in_layout
+from ..ops.kinds import OPS
+from .copies import _is_nonzero, _number, in_layout
 from .padding import to_padded
 from .printing import nested_repr
 from .rules import is_strided
@@ -174,6 +175,30 @@ _of_jagged("_min_seqlen", lambda self: self._form.sequences.least, "The length o
 _of_jagged("_max_seqlen", lambda self: self._form.sequences.most, "The length of the longest part.")
 _of_jagged("_maybe_min_seqlen", lambda self: self._form.sequences.told_least, "The same, where it was told.")
 _of_jagged("_maybe_max_seqlen", lambda self: self._form.sequences.told_most, "The same, where it was told.")
+
+
+def _told(name):
+    """A length that was told, as PyTorch keeps it: the size of a tensor without elements."""
+    def read(self):
+        told = getattr(self._form.sequences, name)
+        return None if told is None else OPS["empty"]((told, 0))
+
+    return read
+
+
+_of_jagged("_min_seqlen_tensor", _told("told_least"), "The length of the shortest part, where it was told.")
+_of_jagged("_max_seqlen_tensor", _told("told_most"), "The length of the longest part, where it was told.")
+
+
+@method
+def item(self):
+    """The number of a nested tensor of one element."""
+    return _number(self)
+
+
+@method
+def __bool__(self):
+    return _is_nonzero(self)
 
 
 @method

@@ -16,11 +16,15 @@ def to_padded(x, padding, output_size=None, name="to_padded_tensor"):
     form = x._form
     sizes = [form.batch, *x._held.shape]
     sizes[form.ragged] = form.sequences.most
-    if output_size is not None:
-        output_size = _checked(output_size, sizes, name)
-        sizes[form.ragged] = output_size[form.ragged]
+    if output_size is None:
+        return padded_rows(x, padding, sizes[form.ragged])
+    asked = list(output_size)
+    if len(asked) == len(sizes) and asked[form.ragged] < sizes[form.ragged]:  # the first rows of each part
+        parts = [p.narrow(form.ragged - 1, 0, min(p.shape[form.ragged - 1], asked[form.ragged])) for p in parts_of(x)]
+        return to_padded(joined(parts, _C.strided), padding, asked, name)
+    sizes[form.ragged] = _checked(asked, sizes, name)[form.ragged]
     found = padded_rows(x, padding, sizes[form.ragged])
-    return found if output_size is None or list(output_size) == sizes else _bordered(found, output_size, padding)
+    return found if asked == sizes else _bordered(found, asked, padding)
 
 
 def _checked(output_size, sizes, name):

@@ -7,6 +7,7 @@ each part.
 
 from .. import _C
 from .._C import Tensor
+from .._symbolic.ragged import RaggedSizeError
 from .._tensor.dtypes import can_cast
 from .._tensor.wrapped import Rules
 from ..ops.kinds import OPS
@@ -41,8 +42,20 @@ def call(func, args, kwargs, below=False):
         if plain in RULES or plain in JAGGED:
             return write(args[0], call(OPS[plain], args, kwargs), name)
     if getattr(func, "kind", None) == "composite" and not below:
-        return func.body(*args, **kwargs)
+        return _composed(func, args, kwargs)
     return refuse(name)
+
+
+def _composed(func, args, kwargs):
+    """An operator made of others, which have rules."""
+    named = dict(zip([known for known, *_ in func.arguments], args, strict=False)) | kwargs
+    rest = args[len(func.arguments):]
+    try:
+        return func.body(*[named[k] if k in named else default for k, only, _, default in func.arguments if not only],
+                         *rest, **{k: named[k] if k in named else default
+                                   for k, only, _, default in func.arguments if only})
+    except RaggedSizeError:
+        return refuse(func.name)
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------------

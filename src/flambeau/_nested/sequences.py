@@ -96,12 +96,17 @@ class Sequences:
                                f", but the values have {total}")
         return self._spans
 
-    def is_packed(self, total):
-        """Whether the parts are all of `total` rows, one after the other."""
+    @property
+    def reach(self):
+        """How many rows there are where the parts follow each other without gaps from the first row on, else -1."""
         if self._packed is None:
             ends = list(accumulate(self.lens, initial=0))
             self._packed = ends[-1] if [a for a, _ in self.spans] == ends[:-1] else -1
-        if self._packed != total:
+        return self._packed
+
+    def is_packed(self, total):
+        """Whether the parts are all of `total` rows, one after the other."""
+        if self.reach != total:
             self.checked(total)
         return self._packed == total
 
@@ -113,7 +118,7 @@ class Sequences:
     @property
     def packed(self):
         """The same lengths without holes: the ragged size is the same."""
-        if self.is_packed(self.total):
+        if self.reach >= 0:
             return self
         if self._rows is None:
             zero = OPS["zeros"]((1,), dtype=self.offsets.dtype, device=self.offsets.device)

@@ -8,6 +8,10 @@ import weakref
 from .numbers import SymInt
 
 
+class RaggedSizeError(RuntimeError):
+    """A number is asked for where the size differs from part to part."""
+
+
 class RaggedSize(SymInt):
     """The size `j1` of a jagged tensor, or a multiple of it, `3*j1`, as strides have."""
 
@@ -69,7 +73,7 @@ def _at_least(size, other, yes, sign):
 
 def _refused(sign):
     def refuse(self, *_):
-        raise RuntimeError(f"{sign}: {self!r} is a ragged size, which differs from part to part and is no number; use "
+        raise RaggedSizeError(f"{sign}: {self!r} is a ragged size, which differs from part to part and is no number; use "
                            "the lengths, x.offsets().diff(), or pad first: x.to_padded_tensor(0)")
 
     return refuse
