@@ -8,7 +8,7 @@ from .tensor import as_jagged, as_strided, is_nested, make, parts_of
 
 
 @rule("scaled_dot_product_attention")
-def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **options):
     """query [B, heads, j, size] (or [B, j, size]), key and value likewise, with ragged sizes of their own."""
     tensors = query, key, value
     if not all(map(is_nested, tensors)):
@@ -18,7 +18,7 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
                            f"{[x.dim() for x in tensors]}")
     if is_strided(query):
         views = [as_jagged(x) if is_strided(x) else x for x in tensors]
-        return as_strided(_attention(*views, attn_mask, dropout_p, is_causal, scale, enable_gqa))
+        return as_strided(_attention(*views, attn_mask, dropout_p, is_causal, **options))
     for x in tensors:
         if x._form.ragged != x.dim() - 2:
             raise RuntimeError(f"scaled_dot_product_attention: the ragged dimension must be the one before the last, got "
@@ -26,7 +26,7 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
     if key._form.sequences is not value._form.sequences and key._form.sequences.lens != value._form.sequences.lens:
         raise RuntimeError("scaled_dot_product_attention: key and value have parts of different lengths")
     masks = _masks(attn_mask, query._form.batch)
-    found = [_of_part(*row, dropout_p, is_causal, scale, enable_gqa)
+    found = [_of_part(*row, dropout_p, is_causal, **options)
              for row in zip(parts_of(query), parts_of(key), parts_of(value), masks, strict=True)]
     return _with_rows_first(found, query._form)
 
@@ -42,7 +42,7 @@ def _masks(mask, batch):
                        "mask for each part; without one, each part attends to itself alone")
 
 
-def _of_part(q, k, v, mask, *options):
+def _of_part(q, k, v, mask, dropout_p, is_causal, **options):
     """One sequence, as a batch of one: the kernel takes four dimensions."""
     if not q.shape[-2] or not k.shape[-2]:
         return q.new_zeros((*q.shape[:-1], v.shape[-1]))
@@ -50,8 +50,8 @@ def _of_part(q, k, v, mask, *options):
     if mask is not None and mask.shape[-2:] != (q.shape[-2], k.shape[-2]):
         mask = mask[..., :q.shape[-2], :k.shape[-2]]
     if q.dim() != 3:
-        return op(q, k, v, mask, *options)
-    return op(q[None], k[None], v[None], mask, *options)[0]
+        return op(q, k, v, mask, dropout_p, is_causal, **options)
+    return op(q[None], k[None], v[None], mask, dropout_p, is_causal, **options)[0]
 
 
 def _with_rows_first(found, form):

@@ -10,7 +10,7 @@ from ..ops.kinds import OPS
 from .copies import _is_nonzero, _number, in_layout
 from .padding import to_padded
 from .printing import nested_repr
-from .rules import is_strided
+from .rules import call, is_strided
 from .sequences import Jagged, Windows, sequences_of
 from .tensor import NestedTensor, is_nested, joined, make, values_of
 
@@ -248,6 +248,33 @@ def cpu(self, memory_format=None):
     return self.to("cpu")
 
 
+@method
+def _rejoined(self, parts):
+    """What a function has made of each part, as one: dense where all results are of one size and the parts were not."""
+    sizes = {p.shape for p in parts}
+    if len(sizes) == 1 and len({p.shape for p in self.detach().unbind()}) > 1 or not parts[0].dim():
+        return OPS["stack"](parts)
+    return joined(parts, self.layout, None if is_strided(self) else self._form)
+
+
+@method
+def view(self, *sizes):
+    """The same values in other sizes; the batch and the ragged size stay."""
+    return call(OPS["view"], (self, *sizes), {})
+
+
+@method
+def reshape(self, *sizes, shape=None):
+    """The same values in other sizes; the batch and the ragged size stay."""
+    return call(OPS["reshape"], (self, *(sizes or (shape,))), {})
+
+
+@method
+def expand(self, *sizes):
+    """Dimensions of size 1 repeated without a copy; the ragged size stays."""
+    return call(OPS["expand"], (self, *sizes), {})
+
+
 # --- printing, copying ------------------------------------------------------------------------------------------------
 
 @method
@@ -350,7 +377,7 @@ def _refused(name, kind):
     method(refuse)
 
 
-for _name in ("numpy", "tolist", "__dlpack__"):
+for _name in ("numpy", "tolist", "__dlpack__", "to_dense"):
     _refused(_name, RuntimeError)
 _refused("__array__", TypeError)
 
