@@ -2,8 +2,7 @@
 
 import flambeau
 
-from .._nested.construct import nested_tensor_from_jagged
-from .._nested.methods import _nested_view_from_buffer
+from .._nested.construct import _nested_view_from_buffer, nested_tensor_from_jagged
 from .extent import PickleError
 from .pickle_writer import Global, Reduce
 
@@ -23,9 +22,9 @@ def written(t, data, own):
              "_metadata_cache": {name: data(flambeau.empty(n, 0), False) for name, n in
                                  (("min_seqlen", t._maybe_min_seqlen), ("max_seqlen", t._maybe_max_seqlen)) if n}}
     state = {"_" + name.lstrip("_"): value for name, value in parts.items()} | own
-    args = (Global(_MODULE, "_rebuild_njt"), Global(_MODULE, "NestedTensor"), (parts | {"requires_grad": t.requires_grad},),
-            state)
-    return Reduce(Global("torch._tensor", "_rebuild_from_type_v2"), args)
+    made = Global(_MODULE, "_rebuild_njt"), Global(_MODULE, "NestedTensor")
+    return Reduce(Global("torch._tensor", "_rebuild_from_type_v2"),
+                  (*made, (parts | {"requires_grad": t.requires_grad},), state))
 
 
 def jagged(parts):

@@ -12,9 +12,10 @@ _KEEP = """softmax log_softmax softmin cumsum cumprod logcumsumexp cummax cummin
     cumulative_trapezoid unfold index_add index_copy gather take_along_dim cosine_similarity
     pairwise_distance tril triu tensor_split""".split()
 #: operators that reduce `dim`, all of the tensor where it is not given
-_REDUCE = """sum mean nansum nanmean prod any all amax amin aminmax argmax argmin logsumexp max.dim min.dim var std var_mean
-    std_mean var.correction std.correction var_mean.correction std_mean.correction median.dim nanmedian.dim count_nonzero
-    vector_norm norm kthvalue mode quantile nanquantile max.all min.all median.all nanmedian.all hash_tensor""".split()
+_REDUCE = """sum mean nansum nanmean prod any all amax amin aminmax argmax argmin logsumexp max.dim min.dim var std
+    var_mean std_mean var.correction std.correction var_mean.correction std_mean.correction median.dim nanmedian.dim
+    count_nonzero vector_norm norm kthvalue mode quantile nanquantile max.all min.all median.all nanmedian.all
+    hash_tensor""".split()
 
 
 def named(op, args, kwargs):

@@ -21,8 +21,8 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
         return as_strided(_attention(*views, attn_mask, dropout_p, is_causal, **options))
     for x in tensors:
         if x._form.ragged != x.dim() - 2:
-            raise RuntimeError(f"scaled_dot_product_attention: the ragged dimension must be the one before the last, got "
-                               f"{list(x.shape)}; transpose first: x.transpose(1, 2)")
+            raise RuntimeError(f"scaled_dot_product_attention: the ragged dimension must be the one before the last, "
+                               f"got {list(x.shape)}; transpose first: x.transpose(1, 2)")
     if key._form.sequences is not value._form.sequences and key._form.sequences.lens != value._form.sequences.lens:
         raise RuntimeError("scaled_dot_product_attention: key and value have parts of different lengths")
     masks = _masks(attn_mask, query._form.batch)

@@ -5,7 +5,7 @@ from .._C import Tensor
 from .._shown import shown
 from .._tensor.creation import as_tensor
 from ..ops.kinds import OPS
-from .padding import to_padded
+from .padding import from_mask, left_aligned, to_padded
 from .sequences import Jagged, Windows, sequences_of
 from .tensor import is_nested, joined, make, offsets_for, wrap
 
@@ -89,8 +89,8 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     if isinstance(ts, Tensor):
         return _from_dense(name, ts, dtype, device, layout)
     if not isinstance(ts, (list, tuple)) or not all(isinstance(t, Tensor) for t in ts):
-        raise TypeError(f"{name}: expected a tensor or a list or tuple of tensors, got {shown(ts)}; nested_tensor takes "
-                        "numbers too")
+        raise TypeError(f"{name}: expected a tensor or a list or tuple of tensors, got {shown(ts)}; nested_tensor "
+                        "takes numbers too")
     return _joined(name, list(ts), dtype, device, _layout(name, layout))
 
 
@@ -131,7 +131,7 @@ def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=Non
         offsets, lengths = OPS["cat"]([zero, lengths.cumsum(0)]), None
     ragged = 1 if jagged_dim is None else jagged_dim
     if not 0 < ragged <= values.dim():
-        raise IndexError(f"{name}: jagged_dim must be from 1 to {values.dim()}, counted with the batch, got {jagged_dim}")
+        raise IndexError(f"{name}: jagged_dim must be from 1 to {values.dim()}, the batch counted, got {jagged_dim}")
     _check_rows(name, "offsets", offsets)
     if lengths is not None:
         _check_rows(name, "lengths", lengths)
@@ -171,8 +171,8 @@ def narrow(tensor, dim, start, length, layout=None):
                                "layout=flambeau.jagged for a start and length of each row")
         return joined([row.narrow(dim - 1, start, length) for row in tensor.unbind(0)], layout)
     if dim != 1 or tensor.dim() < 2:
-        raise RuntimeError(f"nested.narrow: the jagged layout narrows dimension 1 of a batch, got dim={dim} of a tensor "
-                           f"of {tensor.dim()} dimensions")
+        raise RuntimeError(f"nested.narrow: the jagged layout narrows dimension 1 of a batch, got dim={dim} of a "
+                           f"tensor of {tensor.dim()} dimensions")
     batch, width = tensor.shape[:2]
     begin, lengths = (OPS["full"]((batch,), x, dtype=_C.int64, device=tensor.device) if isinstance(x, int) else
                       x.to(tensor.device) for x in (start, length))
@@ -212,3 +212,56 @@ def to_padded_tensor(input, padding, output_size=None):
             [3, 0]])
     """
     return to_padded(input, padding, output_size)
+
+
+# --- PyTorch's functions with an underscore, that its own layers and some programs call ----------------------------
+
+def _nested_tensor_from_mask(t, mask, mask_check=True):
+    """The strided nested tensor of the rows t[i, :n] that a mask [batch, length] shows."""
+    return from_mask(t, mask, mask_check)
+
+
+def _nested_tensor_from_mask_left_aligned(t, mask):
+    """Whether each row of a mask is true first and false from then on."""
+    return left_aligned(t, mask)
+
+
+def _nested_tensor_from_tensor_list(list, dtype=None, layout=None, device=None, pin_memory=None):
+    """The strided nested tensor of tensors, whose gradients reach them."""
+    _pinned("_nested_tensor_from_tensor_list", pin_memory)
+    return _joined("_nested_tensor_from_tensor_list", list, dtype, device, _layout("nested", layout))
+
+
+def _nested_view_from_jagged(input, offsets, dummy, lengths=None, ragged_idx=1, min_seqlen=None, max_seqlen=None):
+    """The jagged tensor of these values; the lengths are told by tensors of that size. `dummy` is any tensor."""
+    least, most = (None if t is None else t.shape[0] for t in (min_seqlen, max_seqlen))
+    return nested_tensor_from_jagged(input, offsets, lengths, ragged_idx, least, most)
+
+
+def _nested_compute_contiguous_strides_offsets(nested_size):
+    """(strides, offsets) of parts of these sizes, one after the other."""
+    tables = Windows(nested_size.tolist(), dims=nested_size.shape[1]).tables()
+    return tables[1], tables[2]
+
+
+def _nested_view_from_buffer(self, nested_size, nested_strides, offsets):
+    """The strided nested tensor of windows into a flat buffer."""
+    sizes, strides, begins = nested_size.tolist(), nested_strides.tolist(), offsets.tolist()
+    plain = Windows(sizes)
+    same = plain.strides == tuple(map(tuple, strides)) and plain.offsets == tuple(begins)
+    last = max((b + sum((n - 1) * s for n, s in zip(size, step, strict=True))
+                for b, size, step in zip(begins, sizes, strides, strict=True)), default=-1)
+    if last >= self.numel() or min(begins, default=0) < 0:
+        raise RuntimeError(f"_nested_view_from_buffer: the windows reach to element {last} of {self.numel()}")
+    return make(plain if same else Windows(sizes, strides, begins), self.reshape(-1))
+
+
+def _nested_from_padded(padded, cpu_nested_shape_example, fuse_transform_0213=False):
+    """The strided nested tensor of the windows [:sizes[i]] of each row of a padded tensor."""
+    rows = padded.permute(0, 2, 1, 3) if fuse_transform_0213 else padded
+    parts = []
+    for row, sizes in zip(rows.unbind(0), cpu_nested_shape_example.tolist(), strict=True):
+        whole = [sizes[0], row.shape[1], sizes[1] // row.shape[1]] if fuse_transform_0213 else sizes
+        part = row[tuple(slice(n) for n in whole)]
+        parts.append(part.reshape(sizes) if fuse_transform_0213 else part)
+    return joined(parts, _C.strided)

@@ -72,8 +72,8 @@ def in_layout(x, layout):
 def _copy(self, src, non_blocking=False):
     """The values of another nested tensor of the same sizes."""
     if not is_nested(self) or not is_nested(src):
-        raise RuntimeError("copy_: between a dense and a nested tensor; use nested.as_nested_tensor or to_padded_tensor "
-                           "first")
+        raise RuntimeError("copy_: between a dense and a nested tensor; use nested.as_nested_tensor or "
+                           "to_padded_tensor first")
     refuse_leaf(self, "copy_")
     if is_strided(self) != is_strided(src):
         src = in_layout(src, self.layout)
@@ -170,7 +170,7 @@ def _number(self):
 @rule("is_nonzero")
 def _is_nonzero(self):
     if self.numel() != 1:
-        raise RuntimeError(f"a nested tensor of {self.numel()} elements is neither true nor false; use .any() or .all()")
+        raise RuntimeError(f"a nested tensor of {self.numel()} elements is neither true nor false; use any() or all()")
     return bool(_number(self))
 
 

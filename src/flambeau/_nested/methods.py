@@ -46,8 +46,8 @@ def _need(self, layout, name):
 
 def _shape(self):
     if is_strided(self):
-        raise RuntimeError("shape: a strided nested tensor has no one size; size(dim) tells those that all parts share, "
-                           "_nested_tensor_size() those of every part")
+        raise RuntimeError("shape: a strided nested tensor has no one size; size(dim) tells those that all parts "
+                           "share, _nested_tensor_size() those of every part")
     return self._form.size(self._held)
 
 
@@ -252,7 +252,7 @@ def cpu(self, memory_format=None):
 def _rejoined(self, parts):
     """What a function has made of each part, as one: dense where all results are of one size and the parts were not."""
     sizes = {p.shape for p in parts}
-    if len(sizes) == 1 and len({p.shape for p in self.detach().unbind()}) > 1 or not parts[0].dim():
+    if (len(sizes) == 1 and len({p.shape for p in self.detach().unbind()}) > 1) or not parts[0].dim():
         return OPS["stack"](parts)
     return joined(parts, self.layout, None if is_strided(self) else self._form)
 
@@ -292,8 +292,8 @@ def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     if not self.is_leaf:
-        raise RuntimeError(f"deepcopy: this nested tensor was computed by {self.grad_fn.name()} and has a history; copy "
-                           "its values with x.detach().clone()")
+        raise RuntimeError(f"deepcopy: this nested tensor was computed by {self.grad_fn.name()} and has a history; "
+                           "copy its values with x.detach().clone()")
     result = memo[id(self)] = self.detach().clone()
     result.__dict__.update({name: deepcopy(value, memo) for name, value in _own(self).items()})
     if self.requires_grad:
@@ -380,34 +380,3 @@ def _refused(name, kind):
 for _name in ("numpy", "tolist", "__dlpack__", "to_dense"):
     _refused(_name, RuntimeError)
 _refused("__array__", TypeError)
-
-
-# --- functions --------------------------------------------------------------------------------------------------------
-
-def _nested_compute_contiguous_strides_offsets(nested_size):
-    """(strides, offsets) of parts of these sizes, one after the other."""
-    tables = Windows(nested_size.tolist(), dims=nested_size.shape[1]).tables()
-    return tables[1], tables[2]
-
-
-def _nested_view_from_buffer(self, nested_size, nested_strides, offsets):
-    """The strided nested tensor of windows into a flat buffer."""
-    sizes, strides, begins = nested_size.tolist(), nested_strides.tolist(), offsets.tolist()
-    plain = Windows(sizes)
-    same = plain.strides == tuple(map(tuple, strides)) and plain.offsets == tuple(begins)
-    last = max((b + sum((n - 1) * s for n, s in zip(size, step, strict=True))
-                for b, size, step in zip(begins, sizes, strides, strict=True)), default=-1)
-    if last >= self.numel() or min(begins, default=0) < 0:
-        raise RuntimeError(f"_nested_view_from_buffer: the windows reach to element {last} of {self.numel()}")
-    return make(plain if same else Windows(sizes, strides, begins), self.reshape(-1))
-
-
-def _nested_from_padded(padded, cpu_nested_shape_example, fuse_transform_0213=False):
-    """The strided nested tensor of the windows [:sizes[i]] of each row of a padded tensor."""
-    rows = padded.permute(0, 2, 1, 3) if fuse_transform_0213 else padded
-    parts = []
-    for row, sizes in zip(rows.unbind(0), cpu_nested_shape_example.tolist(), strict=True):
-        whole = [sizes[0], row.shape[1], sizes[1] // row.shape[1]] if fuse_transform_0213 else sizes
-        part = row[tuple(slice(n) for n in whole)]
-        parts.append(part.reshape(sizes) if fuse_transform_0213 else part)
-    return joined(parts, _C.strided)

@@ -33,7 +33,8 @@ def _checked(output_size, sizes, name):
         raise RuntimeError(f"{name}: output_size has {len(output_size)} sizes for a nested tensor of {len(sizes)} "
                            "dimensions; give all of them, the batch first")
     if any(a < b for a, b in zip(output_size, sizes, strict=True)):
-        raise RuntimeError(f"{name}: output_size {output_size} is less than the parts need, {sizes}; nothing is cut off")
+        raise RuntimeError(f"{name}: output_size {output_size} is less than the parts need, {sizes}, and nothing "
+                           "is cut off")
     return output_size
 
 

@@ -12,11 +12,11 @@ from .sequences import Windows
 from .tensor import as_jagged, is_nested, make, packed, values_like, values_of
 
 #: operators that are no pointwise records, and compute each element from that element alone
-_ALSO = """fill clamp_min clamp_max softsign tanhshrink logit positive conj_physical resolve_conj resolve_neg float_power
-    ldexp polygamma mvlgamma isreal isclose bernoulli dropout native_dropout alpha_dropout real imag conj _neg_view alias
-    frexp dropout_scale masked_fill where.indices max.other min.other isin bucketize poisson mse_loss l1_loss
-    smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits soft_margin_loss poisson_nll_loss
-    kl_div rrelu""".split()
+_ALSO = """fill clamp_min clamp_max softsign tanhshrink logit positive conj_physical resolve_conj resolve_neg
+    float_power ldexp polygamma mvlgamma isreal isclose bernoulli dropout native_dropout alpha_dropout real
+    imag conj _neg_view alias frexp dropout_scale masked_fill where.indices max.other min.other isin
+    bucketize poisson mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
+    binary_cross_entropy_with_logits soft_margin_loss poisson_nll_loss kl_div rrelu""".split()
 _LOSSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss",
            "binary_cross_entropy_with_logits", "poisson_nll_loss", "kl_div"}
 
@@ -75,8 +75,8 @@ def _common(name, nested):
         return form, lambda x: values_like(x, form, name)
     if any(is_strided(x) or x._form.ragged != form.ragged or x._form.sequences.size != form.sequences.size
            or x.dim() != first.dim() for x in nested):
-        raise RuntimeError(f"{name}: nested tensors of different sizes: {', '.join(map(_sizes, nested))}; tensors share "
-                           "a ragged size where they are made with the same offsets")
+        raise RuntimeError(f"{name}: nested tensors of different sizes: {', '.join(map(_sizes, nested))}; tensors "
+                           "share a ragged size where they are made with the same offsets")
     return packed(first)[0], lambda x: packed(x)[1]
 
 
@@ -201,7 +201,7 @@ def _loss(op):
 @rule("where")
 def _where(condition, self=None, other=None):
     if self is None and other is None:
-        raise RuntimeError("where: the places of a nested tensor's true elements differ from part to part; pass self and "
-                           "other, or use [t.nonzero() for t in x.unbind()]")
+        raise RuntimeError("where: the places of a nested tensor's true elements differ from part to part; pass self "
+                           "and other, or use [t.nonzero() for t in x.unbind()]")
     form, given, _ = plain("where", (condition, self, other), {})
     return results(form, OPS["where"](*given), (condition, self, other))

@@ -18,8 +18,8 @@ def _linear(input, weight, bias=None):
         return refuse("linear", " as weight or bias", RuntimeError)
     form = input._form
     if form.ragged == input.dim() - 1:
-        raise RuntimeError(f"linear: the last dimension of {list(input.shape)} is the ragged one, which has no one size; "
-                           "transpose first")
+        raise RuntimeError(f"linear: the last dimension of {list(input.shape)} is the ragged one, which has no one "
+                           "size; transpose first")
     return make(form, OPS["linear"](values_of(input), weight, bias))
 
 

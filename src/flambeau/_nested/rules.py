@@ -51,8 +51,8 @@ def _composed(func, args, kwargs):
     named = dict(zip([known for known, *_ in func.arguments], args, strict=False)) | kwargs
     rest = args[len(func.arguments):]
     try:
-        return func.body(*[named[k] if k in named else default for k, only, _, default in func.arguments if not only],
-                         *rest, **{k: named[k] if k in named else default
+        return func.body(*[named.get(k, default) for k, only, _, default in func.arguments if not only],
+                         *rest, **{k: named.get(k, default)
                                    for k, only, _, default in func.arguments if only})
     except RaggedSizeError:
         return refuse(func.name)
@@ -115,8 +115,8 @@ def part_dim(dim, ndim, name):
     """The dimension of a part that is dimension `dim` of the nested tensor; the batch is refused."""
     found = _C.wrap_dim(dim, ndim, name)
     if found == 0:
-        raise RuntimeError(f"{name}: dimension 0 of a nested tensor is the batch, across which parts of different sizes "
-                           "do not combine; unbind() gives the parts")
+        raise RuntimeError(f"{name}: dimension 0 of a nested tensor is the batch, across which parts of different "
+                           "sizes do not combine; unbind() gives the parts")
     return found - 1
 
 

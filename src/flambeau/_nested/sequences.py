@@ -92,8 +92,8 @@ class Sequences:
     def checked(self, total):
         """The spans, which must lie in `total` rows."""
         if any(a + n > total for a, n in self.spans):
-            raise RuntimeError(f"nested tensor: the offsets and lengths reach to row {max(a + n for a, n in self.spans)}"
-                               f", but the values have {total}")
+            raise RuntimeError(f"nested tensor: the offsets and lengths reach to row {max(map(sum, self.spans))}, but "
+                               f"the values have {total}")
         return self._spans
 
     @property

@@ -1,5 +1,7 @@
-"""Dimensions of nested tensors exchanged, added, cut and joined. What leaves the ragged dimension whole is a view of the
-values; the rest works on the parts."""
+"""Dimensions of nested tensors exchanged, added, cut and joined.
+
+What leaves the ragged dimension whole is a view of the values; the rest works on the parts.
+"""
 
 from .. import _C
 from .._C import Tensor
@@ -200,8 +202,8 @@ def _flatten(self, start_dim=0, end_dim=-1):
     a, b = (part_dim(d, self.dim(), "flatten") for d in (start_dim, end_dim))
     form = self._form
     if a <= form.ragged - 1 <= b and a != b:
-        raise RuntimeError(f"flatten: dimensions {a + 1} to {b + 1} contain the ragged one, {form.ragged}; values() has "
-                           "the rows of all parts")
+        raise RuntimeError(f"flatten: dimensions {a + 1} to {b + 1} contain the ragged one, {form.ragged}; values() "
+                           "has the rows of all parts")
     return make(form.on(form.ragged - (b - a if b < form.ragged - 1 else 0)), values_of(self).flatten(a, b))
 
 
@@ -296,8 +298,8 @@ def _pieces(sizes_of, name):
         if total is None:
             results = per_part(OPS[name], (), {**given, "dim": dim - 1})
             if len({len(r) for r in results}) > 1:
-                raise RuntimeError(f"{name}: the parts come into different numbers of pieces, {[len(r) for r in results][:8]}"
-                                   "; use [t.chunk(...) for t in x.unbind()]")
+                raise RuntimeError(f"{name}: the parts come into different numbers of pieces, "
+                                   f"{[len(r) for r in results][:8]}; cut each part, from x.unbind()")
             return collected([tuple(r) for r in results], self.layout)
         found, start = [], 0
         for n in sizes_of(total, *list(given.values())[1:2]):
@@ -430,7 +432,7 @@ def _chosen(x, index):
     numbers = index.nonzero().squeeze(1).tolist() if _is_mask(index) else \
         index.tolist() if isinstance(index, Tensor) else list(index)
     if not isinstance(numbers, list) or any(isinstance(k, list) for k in numbers):
-        raise RuntimeError("index: the batch of a nested tensor takes one index, a slice, or a list or vector of indices")
+        raise RuntimeError("index: the batch of a nested tensor takes one index, a slice, or a list of indices")
     parts = parts_of(x)
     return joined([parts[k] for k in numbers], _C.strided) if is_strided(x) else \
         make_like([parts[k] for k in numbers], x._form.ragged)

@@ -73,8 +73,8 @@ def _at_least(size, other, yes, sign):
 
 def _refused(sign):
     def refuse(self, *_):
-        raise RaggedSizeError(f"{sign}: {self!r} is a ragged size, which differs from part to part and is no number; use "
-                           "the lengths, x.offsets().diff(), or pad first: x.to_padded_tensor(0)")
+        raise RaggedSizeError(f"{sign}: {self!r} is a ragged size, which differs from part to part and is no number; "
+                           "use the lengths, x.offsets().diff(), or pad first: x.to_padded_tensor(0)")
 
     return refuse
 

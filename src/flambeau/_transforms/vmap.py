@@ -53,8 +53,8 @@ def _of_parts(func, in_dims, out_dims, args, kwargs):
     dims = [in_dims] * len(args) if isinstance(in_dims, int) else list(in_dims)
     nested = [x for x in args if isinstance(x, _C.Tensor) and x.is_nested]
     if out_dims != 0 or any(d not in (0, None) for d in dims):
-        raise ValueError(f"vmap({_name(func)}): the batch of nested tensors is dimension 0; got in_dims={shown(in_dims)}"
-                         f", out_dims={shown(out_dims)}")
+        raise ValueError(f"vmap({_name(func)}): the batch of nested tensors is dimension 0; got "
+                         f"in_dims={shown(in_dims)}, out_dims={shown(out_dims)}")
     columns = [x.unbind() if d == 0 else (x,) * len(nested[0]) for x, d in zip(args, dims, strict=True)]
     found = [tree_flatten(func(*row, **kwargs)) for row in zip(*columns, strict=True)]
     rows = zip(*(leaves for leaves, _ in found), strict=True)

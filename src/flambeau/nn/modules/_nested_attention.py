@@ -7,8 +7,8 @@ from .. import functional as F
 def attend(module, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal):
     """(output, weights padded to the longest sequences or None) of a MultiheadAttention."""
     if key_padding_mask is not None:
-        raise AssertionError("MultiheadAttention: a nested tensor has no padding that key_padding_mask could hide; leave "
-                             "it out")
+        raise AssertionError("MultiheadAttention: a nested tensor has no padding that key_padding_mask could hide; "
+                             "leave it out")
     if not module.batch_first:
         raise AssertionError("MultiheadAttention: nested tensors are batches first; make the module with "
                              "batch_first=True")
