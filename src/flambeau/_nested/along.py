@@ -3,7 +3,7 @@ each part."""
 
 from .. import _C
 from ..ops.kinds import OPS
-from .rules import JAGGED, call, collected, jagged, part_dims, per_part, rule
+from .rules import JAGGED, call, collected, jagged, part_dims, per_part, refuse, rule
 from .tensor import is_nested, make, packed, values_of
 
 #: operators along one dimension or several, whose results have the sizes of their argument there
@@ -119,7 +119,9 @@ def _with_batch(op, x, given, first, dims):
                            f"{x._form.ragged}; got dim={given['dim']}")
     given["dim"] = [d - 1 for d in dims if d]
     if default(op, "dim") is not None or op.name.endswith(".dim"):
-        given["dim"], = given["dim"]
+        if len(given["dim"]) > 1:
+            return refuse(op.name, f" over several dimensions, {dims}")
+        given["dim"] = given["dim"][0]
     found = op(**{**given, first: packed(x)[1]})
     if not given.get("keepdim", False):
         return found

@@ -18,7 +18,7 @@ def _linear(input, weight, bias=None):
         return refuse("linear", " as weight or bias", RuntimeError)
     form = input._form
     if form.ragged == input.dim() - 1:
-        raise RuntimeError(f"linear: the last dimension of {list(input.shape)} is the ragged one, which has no one "
+        raise ValueError(f"linear: the last dimension of {list(input.shape)} is the ragged one, which has no one "
                            "size; transpose first")
     return make(form, OPS["linear"](values_of(input), weight, bias))
 
@@ -146,7 +146,7 @@ def _prelu(self, weight):
 @rule("embedding")
 def _embedding(input, weight, padding_idx=None, *args, **kwargs):
     if is_nested(weight):
-        return refuse("embedding", " as the table", RuntimeError)
+        return refuse("embedding", " as the table", ValueError)
     if is_strided(input):
         sizes = [(*s, weight.shape[1]) for s in input._form.sizes]
         dense = input if input._form.contiguous(None) else input.contiguous()
@@ -159,6 +159,8 @@ def _embedding(input, weight, padding_idx=None, *args, **kwargs):
 def _embedding_bag(*args, **kwargs):
     """A bag for each part."""
     given = named(OPS["embedding_bag"], args, kwargs)
+    if not is_nested(given["input"]) and is_nested(given["weight"]):
+        given["input"], given["weight"] = given["weight"], given["input"]  # the order of older programs
     if given.get("offsets") is not None:
         raise RuntimeError("embedding_bag: the parts of a nested tensor are the bags; leave offsets out")
     form, values = packed(given["input"])

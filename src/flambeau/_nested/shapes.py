@@ -302,7 +302,7 @@ def _pieces(sizes_of, name):
                                    f"{[len(r) for r in results][:8]}; cut each part, from x.unbind()")
             return collected([tuple(r) for r in results], self.layout)
         found, start = [], 0
-        for n in sizes_of(total, *list(given.values())[1:2]):
+        for n in sizes_of(total, given[OPS[name].arguments[1][0]]):
             found.append(_narrow(self, dim, start, n))
             start += n
         return tuple(found)
@@ -343,7 +343,8 @@ rule("split_with_sizes")(_pieces(_given_pieces, "split_with_sizes"))
 
 
 @rule("split")
-def _split(self, split_size, dim=0):
+def _split(self, split_size=None, dim=0, *, split_size_or_sections=None, split_sizes=None):
+    split_size = next(n for n in (split_size, split_size_or_sections, split_sizes) if n is not None)
     if not isinstance(split_size, int):
         return _pieces(_given_pieces, "split_with_sizes")(self, split_size, dim)
     return _pieces(_equal_pieces, "split.size")(self, split_size, dim)
