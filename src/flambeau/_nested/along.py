@@ -3,7 +3,7 @@ each part."""
 
 from .. import _C
 from ..ops.kinds import OPS
-from .rules import JAGGED, call, collected, jagged, part_dims, per_part, refuse, rule
+from .rules import JAGGED, call, collected, is_strided, jagged, part_dims, per_part, refuse, rule, through_jagged
 from .tensor import is_nested, make, packed, values_of
 
 #: operators along one dimension or several, whose results have the sizes of their argument there
@@ -64,7 +64,7 @@ def _register():
             jagged(name)(_along(op, key) if key else _each(op))
     for name in _REDUCE:
         if name in OPS:
-            jagged(name)(_reduction(OPS[name]))
+            rule(name)(_of_any_layout(OPS[name], jagged(name)(_reduction(OPS[name]))))
 
 
 def _each(op):
@@ -105,10 +105,24 @@ def _reduction(op):
     return compute
 
 
+def _of_any_layout(op, of_jagged):
+    def compute(*args, **kwargs):
+        given = named(op, args, kwargs)
+        first, *_ = given
+        dim = given.get("dim", default(op, "dim"))
+        if is_strided(given[first]) and (dim is None or (isinstance(dim, (tuple, list)) and not len(dim))):
+            return _of_all(op, given[first], given, first)
+        return through_jagged(op, of_jagged, args, kwargs)
+
+    compute.__doc__ = of_jagged.__doc__
+    return compute
+
+
 def _of_all(op, x, given, first):
     """Of the elements of all parts together."""
     keepdim = given.pop("keepdim", False)
-    found = op(**{**given, first: packed(x)[1]})
+    values = packed(x)[1] if not is_strided(x) else values_of(x if x._form.order is not None else x.contiguous())
+    found = op(**{**given, first: values})
     return found.reshape([1] * x.dim()) if keepdim else found
 
 

@@ -169,7 +169,7 @@ def collected(results, layout, form=None):
         return type(results[0])(made)
     if not isinstance(results[0], Tensor):
         return results
-    return joined(results, layout, form)
+    return joined(results, layout, form) if results[0].dim() else OPS["stack"](results)
 
 
 # --- in place ---------------------------------------------------------------------------------------------------------
