@@ -4,7 +4,7 @@ their padded forms would."""
 from ..ops.kinds import OPS
 from .rules import is_strided, rule
 from .sequences import Jagged
-from .tensor import as_jagged, as_strided, is_nested, make, parts_of
+from .tensor import is_nested, joined, make, parts_of
 
 
 @rule("scaled_dot_product_attention")
@@ -16,16 +16,16 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
     if len({x.dim() for x in tensors}) > 1 or query.dim() < 3:
         raise RuntimeError(f"scaled_dot_product_attention: expected tensors of equally many dimensions, 3 or 4, got "
                            f"{[x.dim() for x in tensors]}")
+    masks = _masks(attn_mask, query._form.batch)
     if is_strided(query):
-        views = [as_jagged(x) if is_strided(x) else x for x in tensors]
-        return as_strided(_attention(*views, attn_mask, dropout_p, is_causal, **options))
+        return joined([_of_part(*row, dropout_p, is_causal, **options) for row in
+                       zip(*map(parts_of, tensors), masks, strict=True)], query.layout)
     for x in tensors:
         if x._form.ragged != x.dim() - 2:
             raise RuntimeError(f"scaled_dot_product_attention: the ragged dimension must be the one before the last, "
                                f"got {list(x.shape)}; transpose first: x.transpose(1, 2)")
     if key._form.sequences is not value._form.sequences and key._form.sequences.lens != value._form.sequences.lens:
         raise RuntimeError("scaled_dot_product_attention: key and value have parts of different lengths")
-    masks = _masks(attn_mask, query._form.batch)
     found = [_of_part(*row, dropout_p, is_causal, **options)
              for row in zip(parts_of(query), parts_of(key), parts_of(value), masks, strict=True)]
     return _with_rows_first(found, query._form)

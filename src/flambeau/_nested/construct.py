@@ -256,6 +256,11 @@ def _nested_view_from_buffer(self, nested_size, nested_strides, offsets):
     return make(plain if same else Windows(sizes, strides, begins), self.reshape(-1))
 
 
+def _nested_from_padded_and_nested_example(padded, nt_example):
+    """The strided nested tensor with the sizes of another one whose padded form this is."""
+    return _nested_from_padded(padded, nt_example._nested_tensor_size())
+
+
 def _nested_from_padded(padded, cpu_nested_shape_example, fuse_transform_0213=False):
     """The strided nested tensor of the windows [:sizes[i]] of each row of a padded tensor."""
     rows = padded.permute(0, 2, 1, 3) if fuse_transform_0213 else padded

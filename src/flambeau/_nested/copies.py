@@ -10,6 +10,8 @@ from .tensor import as_jagged, as_strided, is_nested, joined, make, packed, part
 @rule("clone")
 def _clone(self, *, memory_format=None):
     """With its holes and its order of dimensions, unless memory_format=contiguous_format asks for neither."""
+    if memory_format not in (None, _C.contiguous_format, _C.preserve_format):
+        raise RuntimeError(f"clone: a nested tensor has no memory format {memory_format}")
     if memory_format is _C.contiguous_format and not self._form.contiguous(self._held):
         return compact(self)
     return make(self._form, values_of(self).clone())

@@ -7,7 +7,7 @@ from .._C import Tensor
 from .._symbolic.ragged import RaggedSize
 from .._tensor import methods as dense
 from ..ops.kinds import OPS
-from .copies import _is_nonzero, _number, in_layout
+from .copies import _is_nonzero, _is_same_size, _number, in_layout
 from .padding import to_padded
 from .printing import nested_repr
 from .rules import call, is_strided
@@ -103,6 +103,9 @@ def __len__(self):
 def is_contiguous(self, memory_format=None):
     """Whether the parts are in order, without holes."""
     return self._form.contiguous(self._held)
+
+
+NestedTensor.is_same_size = _is_same_size
 
 
 @method

@@ -8,12 +8,16 @@ from .. import _C
 from .._symbolic.ragged import RaggedSize
 from ..ops.kinds import OPS
 from .along import named
-from .rules import is_strided, jagged, refuse, rule
+from .rules import is_strided, jagged, refuse, rule, through_jagged
 from .tensor import is_nested, joined, make, packed, parts_of, values_of
 
 
-@jagged("linear")
+@rule("linear")
 def _linear(input, weight, bias=None):
+    if is_strided(input):
+        if not input._form.dims or len({s[-1] for s in input._form.sizes}) > 1:
+            raise RuntimeError("linear: the parts have different last dimensions, or none, so no weight fits them all")
+        return through_jagged(OPS["linear"], _linear, (input, weight, bias), {})
     if is_nested(weight) or is_nested(bias):
         return refuse("linear", " as weight or bias", RuntimeError)
     form = input._form
@@ -76,6 +80,9 @@ def _pairs(a, b):
 
 def _of_windows(a, b):
     form = (a if is_nested(a) else b)._form
+    if min(a.dim(), b.dim()) < 2 or not form.batch:
+        raise RuntimeError(f"matmul: expected parts with at least one dimension, and a matrix beside them, got "
+                           f"{a.dim()} and {b.dim()} dimensions with the batch, {form.batch} parts")
     if is_nested(a) and not is_nested(b) and b.dim() == 2 and form.as_jagged(a._held) is not None \
             and len({s[-1] for s in form.sizes}) == 1 and form.contiguous(a._held):
         width = form.sizes[0][-1]

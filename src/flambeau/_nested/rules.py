@@ -78,6 +78,11 @@ def through_jagged(func, found, args, kwargs):
     """The rule for jagged tensors on arguments of any layout."""
     if not _any_strided((*args, *kwargs.values())):
         return found(*args, **kwargs)
+    first = next(x for x in (*args, *kwargs.values()) if is_strided(x) or type(x) in (list, tuple))
+    if is_strided(first) and not first._form.batch:
+        if func.name in ("reshape", "view", "view.size"):
+            raise RuntimeError(f"{func.name}: a nested tensor without parts has no sizes to change")
+        return first
     views = {}
 
     def view(x):
