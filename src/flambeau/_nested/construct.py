@@ -223,7 +223,10 @@ def _nested_tensor_from_mask(t, mask, mask_check=True):
 
 def _nested_tensor_from_mask_left_aligned(t, mask):
     """Whether each row of a mask is true first and false from then on."""
-    return left_aligned(t, mask)
+    if t.shape[:2] != mask.shape:
+        raise RuntimeError(f"_nested_tensor_from_mask_left_aligned: expected a mask of shape {list(t.shape[:2])}, got "
+                           f"{list(mask.shape)}")
+    return left_aligned(mask)
 
 
 def _nested_tensor_from_tensor_list(list, dtype=None, layout=None, device=None, pin_memory=None):

@@ -129,13 +129,14 @@ def untyped_storage(self):
 @method
 def is_pinned(self, device=None):
     """Whether the values lie in pinned memory."""
-    return self._held.is_pinned()
+    return self._held.is_pinned(device) if device is not None else self._held.is_pinned()
 
 
 @method
 def pin_memory(self, device=None):
     """The tensor with its values in pinned memory."""
-    return make(self._form, values_of(self).pin_memory())
+    held = values_of(self)
+    return make(self._form, held.pin_memory() if device is None else held.pin_memory(device))
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
@@ -243,12 +244,6 @@ def to(self, *args, layout=None, **kwargs):
         args, layout = args[1:], args[0]
     found = Tensor.to(self, *args, **kwargs) if args or kwargs else self
     return found if layout is None else in_layout(found, layout)
-
-
-@method
-def cpu(self, memory_format=None):
-    """The tensor on the CPU."""
-    return self.to("cpu")
 
 
 @method

@@ -85,13 +85,13 @@ def from_mask(t, mask, check=True):
     if mask.dtype is not _C.bool or mask.dim() != 2 or t.dim() != 3 or tuple(mask.shape) != tuple(t.shape[:2]):
         raise RuntimeError(f"_nested_tensor_from_mask: expected t of shape [batch, length, features] and a bool mask "
                            f"[batch, length], got {list(t.shape)} and {mask.dtype} {list(mask.shape)}")
-    if check and not left_aligned(t, mask):
+    if check and not left_aligned(mask):
         raise RuntimeError("_nested_tensor_from_mask: the mask must be true first and false from then on, in each row")
     lens = mask.sum(1).tolist()
     return joined([row[:n] for row, n in zip(t.unbind(0), lens, strict=True)], _C.strided)
 
 
-def left_aligned(t, mask):
+def left_aligned(mask):
     """Whether each row of a mask is true first and false from then on."""
     lens = mask.sum(1, keepdim=True)
     return bool(((OPS["arange"](mask.shape[1], device=mask.device) < lens) == mask).all())

@@ -218,7 +218,7 @@ def _unflatten(self, dim, sizes):
 
 
 @jagged("expand", "broadcast_to")
-def _expand(self, *sizes, size=None, implicit=False):
+def _expand(self, *sizes, size=None):
     sizes, at = _sizes(self, sizes or (size,), "expand")
     if at != self._form.ragged + len(sizes) - self._held.dim():
         raise RuntimeError(f"expand: the ragged size stays where it is, dimension {self._form.ragged}")
@@ -491,7 +491,7 @@ def _setitem(self, index, value):
 
 
 @jagged("index_put", "index_put_")
-def _index_put(self, indices, values, accumulate=False, unsafe=False):
+def _index_put(self, indices, values, accumulate=False):
     """At [part, row, ...]: rows are counted in their part."""
     form, held = self._form, values_of(self)
     if form.ragged != 1:
