@@ -267,12 +267,6 @@ def reshape(self, *sizes, shape=None):
     return call(OPS["reshape"], (self, *(sizes or (shape,))), {})
 
 
-@method
-def expand(self, *sizes):
-    """Dimensions of size 1 repeated without a copy; the ragged size stays."""
-    return call(OPS["expand"], (self, *sizes), {})
-
-
 # --- printing, copying ------------------------------------------------------------------------------------------------
 
 @method
