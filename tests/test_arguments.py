@@ -18,7 +18,10 @@ PACKAGE = Path(flambeau.__file__).parent
 REASONS = {
     "a conversion where the memory lies, and a copy on the CPU, have nothing that non_blocking could decide": """
         _tensor/storage: type non_blocking; _sparse/copies: _copy non_blocking;
-        _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking; _nested/copies: _copy non_blocking""",
+        _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking;
+        _nested/copies: _copy non_blocking""",
+    "whether an expansion was asked for or follows from another tensor's sizes, it is the same": """
+        _nested/shapes: _expand implicit""",
     "what the layouts of nested tensors are asked; one of them knows it without the values": """
         _nested/sequences: ndim values, numel values, contiguous values""",
     "PyTorch's own functions pass a tensor for its dispatcher": "_nested/construct: _nested_view_from_jagged dummy",

@@ -57,6 +57,14 @@ def test_offsets_are_shared():
     assert (x.transpose(1, 2).shape[2], x._min_seqlen, x._max_seqlen) == (x.shape[1], 2, 3)
 
 
+def test_sizes_are_arguments():
+    x = made()
+    size = x.shape[1]
+    assert x.view(x.shape).shape == x.expand(x.shape).shape == x.reshape(2, size, 3).shape == x.shape
+    assert x.unsqueeze(1).expand(2, 4, size, 3).shape == (2, 4, size, 3) == x.unsqueeze(1).expand(2, 4, -1, 3).shape
+    assert x.reshape(2, -1, 3, 1).shape == (2, size, 3, 1) and fb.reshape(x, (2, size, 1, 3)).dim() == 4
+
+
 def test_holes():
     x = nested.nested_tensor_from_jagged(fb.arange(8.0), fb.tensor([0, 3, 8]), fb.tensor([2, 4]))
     assert parts(x) == [[0, 1], [3, 4, 5, 6]] and x.numel() == 6 and not x.is_contiguous()

@@ -267,6 +267,12 @@ def reshape(self, *sizes, shape=None):
     return call(OPS["reshape"], (self, *(sizes or (shape,))), {})
 
 
+@method
+def expand(self, *size, implicit=False):
+    """Dimensions of size 1 repeated without a copy; the ragged size stays."""
+    return call(OPS["expand"], (self, *size), {"implicit": implicit})
+
+
 # --- printing, copying ------------------------------------------------------------------------------------------------
 
 @method

@@ -218,7 +218,7 @@ def _unflatten(self, dim, sizes):
 
 
 @jagged("expand", "broadcast_to")
-def _expand(self, *sizes, size=None):
+def _expand(self, *sizes, size=None, implicit=False):
     sizes, at = _sizes(self, sizes or (size,), "expand")
     if at != self._form.ragged + len(sizes) - self._held.dim():
         raise RuntimeError(f"expand: the ragged size stays where it is, dimension {self._form.ragged}")
