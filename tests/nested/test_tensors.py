@@ -62,7 +62,7 @@ def test_sizes_are_arguments():
     size = x.shape[1]
     assert x.view(x.shape).shape == x.expand(x.shape).shape == x.reshape(2, size, 3).shape == x.shape
     assert x.unsqueeze(1).expand(2, 4, size, 3).shape == (2, 4, size, 3) == x.unsqueeze(1).expand(2, 4, -1, 3).shape
-    assert x.reshape(2, -1, 3, 1).shape == (2, size, 3, 1) and fb.reshape(x, (2, size, 1, 3)).dim() == 4
+    assert x.reshape(2, -1, 3, 1).shape == (2, size, 3, 1) and fb.reshape(x, (2, -1, 1, 3)).dim() == 4
 
 
 def test_holes():
