@@ -248,6 +248,26 @@ def test_attention_layers(layout):
     fb.testing.assert_close(weights[0, :3, :3], layer.self_attn(rows[0][None], rows[0][None], rows[0][None])[1][0])
 
 
+def test_flex_attention():
+    flex = fb.nn.attention.flex_attention
+    fb.manual_seed(0)
+    rows = [fb.randn(n, 2, 4) for n in (3, 1, 5)]
+    q = nested.as_nested_tensor(rows, layout=fb.jagged).transpose(1, 2)
+    mask = flex.create_nested_block_mask(lambda b, h, i, j: i >= j, None, None, q)
+    assert mask.shape == (1, 1, 9, 9)
+    found = flex.flex_attention(q, q, q, block_mask=mask)
+    expected = nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+    assert found.shape == q.shape
+    fb.testing.assert_close(list(found.unbind()), list(expected.unbind()))
+    found = flex.flex_attention(q, q, q, lambda score, b, h, i, j: score * b)
+    for k, (p, row) in enumerate(zip(found.unbind(), rows, strict=True)):
+        t = row.transpose(0, 1)[None]
+        fb.testing.assert_close(p, nn.functional.scaled_dot_product_attention(t * k, t, t)[0])
+    whole = flex.create_block_mask(lambda b, h, i, j: i >= j, None, None, 9, 9)
+    with pytest.raises(ValueError, match="create_nested_block_mask"):
+        flex.flex_attention(q, q, q, block_mask=whole)
+
+
 def test_encoder_leaves_padding_out():
     fb.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
