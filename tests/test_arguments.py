@@ -24,6 +24,8 @@ REASONS = {
         _nested/shapes: _expand implicit""",
     "what the layouts of nested tensors are asked; one of them knows it without the values": """
         _nested/sequences: ndim values, numel values, contiguous values""",
+    "a mask over the rows of all parts is one batch; the row says which part it is of": """
+        nn/attention/flex_attention: flat batch""",
     "PyTorch's own functions pass a tensor for its dispatcher": "_nested/construct: _nested_view_from_jagged dummy",
     "rules and parts of kernels have one form per table; each takes what some of them need": """
         cuda/kernels/reductions: _own result""",
