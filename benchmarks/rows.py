@@ -465,6 +465,32 @@ SPARSE = _rows(
      "i = torch.randint(0, 100000, (256,))", "o.zero_grad(); m(i).sum().backward(); o.step()"),
 )
 
+SEQUENCES = """\
+torch.manual_seed(0)
+lengths = torch.randint(20, 200, (32,)); least, most = int(lengths.min()), int(lengths.max())
+offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]); values = torch.rand(int(offsets[-1]), 512)
+x = torch.nested.nested_tensor_from_jagged(values, offsets, min_seqlen=least, max_seqlen=most)
+"""
+NESTED = _rows(
+    "nested", SEQUENCES,
+    ("x * 2, 2 sequences of 3 floats", "x = torch.nested.nested_tensor([torch.rand(2, 3), torch.rand(3, 3)], "
+     "layout=torch.jagged)", "x * 2"),
+    ("x + x, 2 matrices, strided layout", "x = torch.nested.nested_tensor([torch.rand(2, 3), torch.rand(3, 5)])",
+     "x + x"),
+    ("x * 2, 32 sequences of 20 to 200 x 512", "", "x * 2"),
+    ("padded, 32 sequences", "", "x.to_padded_tensor(0.0)"),
+    ("made of 32 tensors", "parts = list(x.unbind())", "torch.nested.nested_tensor(parts, layout=torch.jagged)"),
+    ("sum of each of 32 sequences", "", "x.sum(1)"),
+    ("largest of each of 32 sequences", "", "x.amax(1)"),
+    ("softmax over each of 32 sequences", "", "x.softmax(1)"),
+    ("linear 512 x 512 of 32 sequences", "w = torch.rand(512, 512)", "F.linear(x, w)"),
+    ("attention of 32 sequences, 8 heads of 64",
+     "q = x.unflatten(-1, [8, 64]).transpose(1, 2)", "F.scaled_dot_product_attention(q, q, q)"),
+    ("encoder layer, 32 padded sequences", "m = nn.TransformerEncoder(nn.TransformerEncoderLayer(512, 8, 1024, "
+     "batch_first=True), 1).eval().requires_grad_(False)\ny = x.to_padded_tensor(0.0)\n"
+     "mask = torch.arange(most) >= lengths[:, None]", "m(y, src_key_padding_mask=mask)"),
+)
+
 PICTURES = """\
 import importlib
 T = importlib.import_module("torchvision.transforms" if torch.__name__ == "torch" else "flambeau.vision.transforms")
@@ -486,4 +512,5 @@ VISION = _rows(
 MODELS = [Row("models", *entry) for entry in models.entries()]
 
 ROWS = [*SMALL, *SCRIPTS, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *QUANTIZED, *LARGE, *POINTWISE, *DOUBLES,
-        *STRIDED, *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *COMPILED, *VISION, *MODELS]
+        *STRIDED, *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *NESTED,
+        *COMPILED, *VISION, *MODELS]

@@ -19,7 +19,14 @@ REASONS = {
     "a conversion where the memory lies, and a copy on the CPU, have nothing that non_blocking could decide": """
         _tensor/storage: type non_blocking; _sparse/copies: _copy non_blocking;
         _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking;
-        masked/maskedtensor/pointwise: _copy non_blocking""",
+        masked/maskedtensor/pointwise: _copy non_blocking; _nested/copies: _copy non_blocking""",
+    "whether an expansion was asked for or follows from another tensor's sizes, it is the same": """
+        _nested/shapes: _expand implicit""",
+    "what the layouts of nested tensors are asked; one of them knows it without the values": """
+        _nested/sequences: ndim values, numel values, contiguous values""",
+    "a mask over the rows of all parts is one batch; the row says which part it is of": """
+        nn/attention/flex_attention: flat batch""",
+    "PyTorch's own functions pass a tensor for its dispatcher": "_nested/construct: _nested_view_from_jagged dummy",
     "rules and parts of kernels have one form per table; each takes what some of them need": """
         cuda/kernels/reductions: _own result""",
     "Python gives a constructor's arguments to __new__ and to __init__, which read what they decide": """
@@ -28,7 +35,8 @@ REASONS = {
         ops/products: _scaled_grouped_mm use_fast_accum""",
     "an exchange is over when the call returns, so nobody has to wait for it": """
         distributed/tensor/_api: redistribute async_op""",
-    "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
+    "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format; "
+                                              "_nested/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
         _sparse/shapes: compute args kwargs; optim/optimizer: _own_check_sparse group""",
     "layouts other than strided are refused by the argument parser, before the body": """

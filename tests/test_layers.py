@@ -27,7 +27,7 @@ LAYERS = [
     {"autograd", "func"},
     {"_tensor", "amp"},
     {"_symbolic"},
-    {"_sparse", "_quantized", "_subclasses"},
+    {"_nested", "_sparse", "_quantized", "_subclasses"},
     {"_absent", "_layouts", "control_flow", "storage", "library", "profiler", "testing", "utils._python_dispatch",
      "utils._selective", "utils.data", "utils.dlpack"},
     {"_graph", "_higher_order_ops", "cpu", "cuda", "masked", "mps", "mtia",

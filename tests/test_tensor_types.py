@@ -74,7 +74,7 @@ def test_default_tensor_type():
 # --- what is not available says so -----------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("call, word", [
-    (lambda: flambeau.ones(2)._indices(), "sparse"), (lambda: flambeau.nested.nested_tensor([]), "nested"),
+    (lambda: flambeau.ones(2)._indices(), "sparse"), (lambda: flambeau.ones(2).to_padded_tensor(0.0), "nested"),
     (lambda: flambeau.quantized_max_pool1d(flambeau.ones(1, 2), 2), "quantization"),
     (lambda: flambeau.ones(1).q_scale(), "quantized"), (lambda: flambeau.ones(1, dtype=flambeau.qint8), "qint8"),
     (lambda: flambeau.ones(1, dtype=flambeau.bcomplex32), "bcomplex32"), (lambda: flambeau.fork(print), "TorchScript"),

@@ -107,6 +107,9 @@ _LAZY_FROM = {
     "_sparse.products": "smm hspmm sspaddmm",
     "_sparse.methods": "indices_copy values_copy crow_indices_copy col_indices_copy ccol_indices_copy "
                        "row_indices_copy",
+    "_nested.construct": "_nested_tensor_from_mask _nested_tensor_from_mask_left_aligned _nested_from_padded "
+                         "_nested_view_from_buffer _nested_compute_contiguous_strides_offsets _nested_view_from_jagged "
+                         "_nested_tensor_from_tensor_list _nested_from_padded_and_nested_example",
     "_quantized.schemes": "qscheme per_tensor_affine per_tensor_symmetric per_channel_affine per_channel_symmetric "
                           "per_channel_affine_float_qparams",
     "_quantized.quantize": "quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel dequantize "

@@ -1,10 +1,8 @@
-"""Nested tensors: not available. Each function raises an error that says what to use instead."""
+"""Nested tensors: batches of tensors of different sizes, in the layouts `jagged` and `strided`."""
 
-from ._absent import NESTED, refusals
-
-globals().update(refusals("nested", NESTED, """
-    nested_tensor(tensor_list, dtype, layout, device, requires_grad, pin_memory) as_nested_tensor(ts, dtype,
-    device, layout) to_padded_tensor(input, padding, output_size, out) nested_tensor_from_jagged(values,
-    offsets, lengths, jagged_dim, min_seqlen, max_seqlen) narrow(tensor, dim, start, length, layout)
-    masked_select(tensor, mask)
-"""))
+from ._nested.construct import as_nested_tensor as as_nested_tensor
+from ._nested.construct import masked_select as masked_select
+from ._nested.construct import narrow as narrow
+from ._nested.construct import nested_tensor as nested_tensor
+from ._nested.construct import nested_tensor_from_jagged as nested_tensor_from_jagged
+from ._nested.construct import to_padded_tensor as to_padded_tensor

@@ -5,7 +5,7 @@ import warnings
 
 QUANTIZED = "the tensor is not quantized: quantize_per_tensor() and quantize_per_channel() make such tensors"
 STATIC = "operators of static quantization are not available: compute with x.dequantize(), or on the codes"
-NESTED = "nested tensors are not available: pad to one shape (nn.utils.rnn.pad_sequence) and keep a mask"
+NESTED = "the tensor is dense; nested.nested_tensor makes a nested one"
 
 
 def refusal(name, reason, like=None):

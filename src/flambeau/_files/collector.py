@@ -1,6 +1,7 @@
 """Tensors on their way into a file: each becomes a reference to a numbered storage."""
 
 import enum
+import importlib
 from collections import OrderedDict
 
 import flambeau
@@ -12,8 +13,8 @@ from .objects import reduced
 from .pickle_writer import Global, Persistent, Reduce
 from .placing import tag_of
 
-#: attributes of sparse and quantized tensors that are their contents
-SPARSE_PARTS = ("_pattern", "_held", "_codes", "_quantizer")
+#: attributes of sparse, quantized and nested tensors that are their contents
+SPARSE_PARTS = ("_pattern", "_held", "_codes", "_quantizer", "_form")
 _STORAGE_OF = {name: storage for storage, name in STORAGES.items()}
 
 
@@ -68,6 +69,8 @@ class Collector:
             if state:
                 return Reduce(Global("torch._utils", "_rebuild_parameter_with_state"), (*args, state))
             return Reduce(Global("torch._utils", "_rebuild_parameter"), args)
+        if t.is_nested:
+            return self.nested(t)
         if t.layout is not flambeau.strided:
             return self.sparse(t.detach())
         if t.is_quantized:
@@ -91,6 +94,11 @@ class Collector:
         layout = Reduce(Global("torch.serialization", "_get_layout"), (str(t.layout),))
         return Reduce(Global("torch._utils", "_rebuild_sparse_tensor"), (layout, tuple(args)))
 
+    def nested(self, t):
+        """The values, and the tensors that say where the parts lie."""
+        own = {name: value for name, value in vars(t).items() if name not in ("_is_param", *SPARSE_PARTS)}
+        return importlib.import_module("flambeau._files.nested").written(t, self.data, own)
+
     def quantized(self, t):
         """The storage of the codes, and the scheme with its scale."""
         storage, offset, shape, strides, *_ = self.data(t._codes, False, _dtype_name(t.dtype)).args
@@ -99,6 +107,8 @@ class Collector:
         return Reduce(Global("torch._utils", "_rebuild_qtensor"), args)
 
     def data(self, t, requires_grad, name=None):
+        if t.is_nested:
+            return self.nested(t)
         if t.layout is not flambeau.strided:
             return self.sparse(t)
         if t.is_quantized:

@@ -61,6 +61,15 @@ class _Rebuild(Outside):
         self.call = call
 
 
+class _Note:
+    """What a compiler of PyTorch's has written down about a tensor's sizes: without meaning here."""
+
+
+def _nested():
+    """What files say of nested tensors; loaded by the first that does."""
+    return importlib.import_module("flambeau._files.nested")
+
+
 class UnpicklingError(RuntimeError, _pickle.UnpicklingError):
     """The file names what is no plain data; PyTorch's error of this kind is an UnpicklingError."""
 
@@ -111,6 +120,8 @@ class Loader:
         return entry
 
     def restore(self, target, state):
+        if type(target) is _Note:
+            return
         self.objects.restore(target, state)
         self.states[id(target)] = {"state": state}
 
@@ -278,6 +289,12 @@ class Loader:
         except (RuntimeError, TypeError, IndexError, ValueError, OverflowError) as error:
             raise PickleError(f"a sparse tensor: {error}") from None
 
+    def jagged(self, parts):
+        return _nested().jagged(parts)
+
+    def windows(self, buffer, sizes, strides, offsets):
+        return _nested().windows(buffer, sizes, strides, offsets)
+
     def parameter(self, data, requires_grad, hooks):
         _check_flag(requires_grad)
         return flambeau.nn.Parameter(_checked(data, flambeau.Tensor), requires_grad)
@@ -287,6 +304,9 @@ class Loader:
 
     def of_type(self, rebuild, kind, args, state):
         """A tensor that has attributes, or a buffer."""
+        if isinstance(rebuild, _Rebuild) and kind == "NestedTensor" and rebuild.call == self.jagged:
+            own = {k: v for k, v in _checked(state, dict).items() if k not in _nested().CONTENTS}
+            return self.with_attributes(self.jagged(*_checked(args, tuple)), own, ())
         if not isinstance(rebuild, _Rebuild) or kind is not flambeau.Tensor:
             raise PickleError(f"a tensor of the kind {shown(kind)}")
         result = _checked(rebuild.call(*_checked(args, tuple)), flambeau.Tensor)
@@ -396,6 +416,8 @@ def _plain_names():
         "torch.device": Allowed(call=_device),
         "torch.Tensor": Allowed(value=flambeau.Tensor),
         "torch.serialization._get_layout": Allowed(call=_layout),
+        "torch.nested._internal.nested_tensor.NestedTensor": Allowed(value="NestedTensor"),
+        "torch._dynamo.decorators._DimRange": Allowed(new=_Note),
         "torch.storage.UntypedStorage": Allowed(value="UntypedStorage"),
         "collections.OrderedDict": Allowed(call=OrderedDict, keys="pairs"),
         "collections.Counter": Allowed(call=lambda items=(): Counter(dict(items)), keys="pairs"),
@@ -423,6 +445,7 @@ _REBUILD = {  # the methods of Loader that make tensors
     "torch._utils._rebuild_tensor_v3": "tensor_v3", "torch._utils._rebuild_parameter": "parameter",
     "torch._utils._rebuild_parameter_with_state": "parameter_with_state",
     "torch._utils._rebuild_meta_tensor_no_storage": "meta", "torch._utils._rebuild_sparse_tensor": "sparse",
-    "torch._utils._rebuild_qtensor": "qtensor",
+    "torch._utils._rebuild_qtensor": "qtensor", "torch._utils._rebuild_nested_tensor": "windows",
+    "torch.nested._internal.nested_tensor._rebuild_njt": "jagged",
     "torch._tensor._rebuild_from_type_v2": "of_type",
 }

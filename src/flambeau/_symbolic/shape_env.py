@@ -10,6 +10,7 @@ from .._tensor.overriding import _modes
 from ..ops import OPS
 from .expressions import Call, Poly, Symbol, atom, constant, free_symbols, substitute, told
 from .numbers import SymBool, SymFloat, SymInt, SymNode, token_of
+from .ragged import RaggedSize
 from .statements import INFINITE, Logic, Relation, certain
 from .trials import REACHES, trials
 
@@ -484,4 +485,4 @@ def _sizes(placeholder, arg):
     return [] if shape is None else list(zip(shape, arg.shape, strict=True))
 
 
-_C.set_symbols((SymInt, SymFloat, SymBool), token_of, meaning_of, recognised, _tensor_of)
+_C.set_symbols((SymInt, SymFloat, SymBool, RaggedSize), token_of, meaning_of, recognised, _tensor_of)

@@ -37,6 +37,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
     @wraps(func, assigned=("__doc__", "__module__"), updated=())
     def batched(*args, **kwargs):
+        if any(isinstance(x, _C.Tensor) and x.is_nested for x in args):
+            return _of_parts(func, in_dims, out_dims, args, kwargs)
         leaves, dims, spec, size = _inputs(func, in_dims, args, kwargs)
         if chunk_size is not None and chunk_size < size:
             return _in_chunks(func, leaves, dims, spec, size, out_dims, randomness, chunk_size)
@@ -44,6 +46,19 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
     batched.__name__ = batched.__qualname__ = getattr(func, "__name__", "vmap")
     return batched
+
+
+def _of_parts(func, in_dims, out_dims, args, kwargs):
+    """With nested tensors, whose parts have sizes of their own, the function runs once for each part."""
+    dims = [in_dims] * len(args) if isinstance(in_dims, int) else list(in_dims)
+    nested = [x for x in args if isinstance(x, _C.Tensor) and x.is_nested]
+    if out_dims != 0 or any(d not in (0, None) for d in dims):
+        raise ValueError(f"vmap({_name(func)}): the batch of nested tensors is dimension 0; got "
+                         f"in_dims={shown(in_dims)}, out_dims={shown(out_dims)}")
+    columns = [x.unbind() if d == 0 else (x,) * len(nested[0]) for x, d in zip(args, dims, strict=True)]
+    found = [tree_flatten(func(*row, **kwargs)) for row in zip(*columns, strict=True)]
+    rows = zip(*(leaves for leaves, _ in found), strict=True)
+    return tree_unflatten([nested[0]._rejoined(list(row)) for row in rows], found[0][1])
 
 
 def _name(func):

@@ -34,7 +34,8 @@ def _gradient(op, k, y, g):
         return _edge_gradient(op, k, y, g)
     if g is None:
         if y.requires_grad and y.numel() != 1:
-            raise RuntimeError(f"{op}: output {k} has shape {list(y.shape)}; only an output of one element needs no "
+            shape = f"{y.numel()} elements" if y.is_nested else f"shape {list(y.shape)}"
+            raise RuntimeError(f"{op}: output {k} has {shape}; only an output of one element needs no "
                                "gradient: pass one of that shape, or call it on a sum or mean")
         if y.requires_grad and not y.is_floating_point():
             raise RuntimeError(f"{op}: output {k} is {y.dtype}; without a gradient given it must be real and floating "
@@ -42,7 +43,9 @@ def _gradient(op, k, y, g):
         return OPS["ones_like"](y.detach())
     if not isinstance(g, _C.Tensor):
         raise TypeError(f"{op}: gradient {k} must be a Tensor or None, got {type(g).__name__}")
-    if g.shape != y.shape:
+    if g.is_nested != y.is_nested:
+        raise RuntimeError(f"{op}: gradient {k} must be {'nested' if y.is_nested else 'dense'}, as its tensor is")
+    if not y.is_nested and g.shape != y.shape:  # a nested one's sizes are compared where its values are used
         raise RuntimeError(f"{op}: gradient {k} must have the shape of its tensor, {list(y.shape)}, got "
                            f"{list(g.shape)}")
     if g.is_complex() != y.is_complex():

@@ -121,7 +121,20 @@ class _Comparison:
         if self.checks["stride"] and actual.stride() != expected.stride():
             self.fail(f"actual has strides {actual.stride()}, expected {expected.stride()}", path)
 
+    def nested(self, actual, expected, path):
+        if not (actual.is_nested and expected.is_nested):
+            self.fail(f"{'actual' if actual.is_nested else 'expected'} is nested, the other is not", path)
+        for name in ("layout", "dtype"):
+            x, y = getattr(actual, name), getattr(expected, name)
+            if self.checks[name] and x != y:
+                self.fail(f"actual has {name} {x}, expected {y}", path)
+        if actual.layout is expected.layout is flambeau.jagged and actual.shape != expected.shape:
+            self.fail(f"actual has shape {list(actual.shape)}, expected {list(expected.shape)}", path)
+        self.compare(actual.unbind(), expected.unbind(), path)
+
     def tensors(self, actual, expected, path):
+        if actual.is_nested or expected.is_nested:
+            return self.nested(actual, expected, path)
         rtol, atol = self.tolerances(actual, expected)
         self.attributes(actual, expected, path)
         if actual.is_meta or expected.is_meta or actual.numel() == 0:

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections import namedtuple
 
-from ... import Tensor, arange, argsort, int32, int64, where, zeros
+from ... import Tensor, arange, argsort, cat, int32, int64, jagged, nested, tensor, where, zeros
 from ... import bool as bool_dtype
 from ...func import vmap
 from .. import functional as F
@@ -276,6 +276,38 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=_BL
     return BlockMask.from_kv_blocks(*_ordered(partial), *full_blocks, block, mask_mod, (Q_LEN, KV_LEN))
 
 
+def create_nested_block_mask(mask_mod, B, H, q_nt, kv_nt=None, BLOCK_SIZE=_BLOCK, _compile=False):
+    """The BlockMask of a mask_mod for the sequences of a jagged tensor [B, H, j, E], rows of all parts in one: each
+    query sees keys of its own part only, and mask_mod gets the part and the places within it.
+
+    >>> from flambeau.nn.attention.flex_attention import create_nested_block_mask
+    >>> q = flambeau.nested.nested_tensor([flambeau.ones(3, 1, 4), flambeau.ones(2, 1, 4)], layout=flambeau.jagged)
+    >>> create_nested_block_mask(lambda b, h, i, j: i >= j, None, None, q.transpose(1, 2)).shape
+    (1, 1, 5, 5)
+    """
+    kv_nt = q_nt if kv_nt is None else kv_nt
+    if not all(x.is_nested and x.layout is jagged for x in (q_nt, kv_nt)):
+        raise AssertionError("create_nested_block_mask: q_nt and kv_nt must be jagged nested tensors")
+    if B not in (None, 1, q_nt.size(0)):
+        raise AssertionError(f"create_nested_block_mask: B must be None or {q_nt.size(0)}, the number of parts, got "
+                             f"{B}")
+    (parts, rows), (kv_parts, columns) = (_places(x) for x in (q_nt, kv_nt))
+
+    def flat(batch, head, q, k):
+        return (parts[q] == kv_parts[k]) & mask_mod(parts[q], head, rows[q], columns[k])
+
+    made = create_block_mask(flat, 1, H, len(rows), len(columns), q_nt.device, BLOCK_SIZE, _compile)
+    made._of_parts = mask_mod, H, BLOCK_SIZE
+    return made
+
+
+def _places(x):
+    """(which part each row of a jagged tensor is of, its place there)."""
+    lengths = [p.shape[-2] for p in x.detach().unbind()]
+    parts = arange(len(lengths), device=x.device).repeat_interleave(tensor(lengths, device=x.device))
+    return parts, cat([arange(n, device=x.device) for n in lengths])
+
+
 # ---- attention ------------------------------------------------------------------------------------------------------
 
 
@@ -294,6 +326,8 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     >>> out.shape
     torch.Size([1, 2, 3, 4])
     """
+    if isinstance(query, Tensor) and query.is_nested:
+        return _of_parts(query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, return_aux)
     key, value, scale = _checked(query, key, value, block_mask, scale, enable_gqa)
     if return_lse and return_aux is not None:
         raise ValueError("flex_attention: pass return_aux=AuxRequest(lse=True) alone; return_lse is its old form")
@@ -311,6 +345,32 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     if return_aux is None:
         return out, lse
     return out, AuxOutput(lse if return_aux.lse else None, scores.amax(-1) if return_aux.max_scores else None)
+
+
+def _of_parts(query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, return_aux):
+    """flex_attention of nested tensors [B, H, j, E]: each part attends to itself; functions get its number as batch."""
+    if return_lse or return_aux is not None:
+        raise NotImplementedError("flex_attention: return_lse and return_aux are not available for nested tensors; "
+                                  "call it for each part, from x.unbind()")
+    of_parts = getattr(block_mask, "_of_parts", None)
+    if block_mask is not None and of_parts is None:
+        raise ValueError("flex_attention: nested tensors take a block_mask made by create_nested_block_mask")
+    found = []
+    for k, (q, x, v) in enumerate(zip(query.unbind(), key.unbind(), value.unbind(), strict=True)):
+        mask = None if of_parts is None else create_block_mask(
+            _numbered(of_parts[0], 0, k), 1, of_parts[1], q.shape[-2], x.shape[-2], q.device, of_parts[2])
+        change = None if score_mod is None else _numbered(score_mod, 1, k)
+        found.append(flex_attention(q[None], x[None], v[None], change, mask, scale, enable_gqa)[0].transpose(0, 1))
+    if query.lengths() is not None:
+        return nested.as_nested_tensor(found, layout=jagged).transpose(1, 2)
+    return nested.nested_tensor_from_jagged(cat(found), query.offsets()).transpose(1, 2)
+
+
+def _numbered(function, place, number):
+    """The function with `number` as its batch index, which is its argument at `place`."""
+    if place:
+        return lambda score, batch, head, q, k: function(score, batch + number, head, q, k)
+    return lambda batch, head, q, k: function(batch + number, head, q, k)
 
 
 def _checked(query, key, value, block_mask, scale, enable_gqa):

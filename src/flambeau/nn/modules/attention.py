@@ -1,5 +1,7 @@
 """Multi-head attention."""
 
+from importlib import import_module
+
 from ... import empty
 from ..._shown import shown
 from .. import functional as F
@@ -7,6 +9,11 @@ from .. import init
 from ..parameter import Parameter
 from .linear import Linear
 from .module import Module
+
+
+def nested_attend():
+    """The attention of nested tensors, loaded by the first of them."""
+    return import_module("flambeau.nn.modules._nested_attention").attend
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -69,6 +76,9 @@ class MultiheadAttention(Module):
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):
+        if query.is_nested or key.is_nested or value.is_nested:
+            return nested_attend()(self, query, key, value, key_padding_mask, need_weights, attn_mask,
+                                   average_attn_weights, is_causal)
         self._check(query, key, value)
         turned = self.batch_first and query.dim() == 3
         if turned:

@@ -3,7 +3,8 @@
 import copy
 import math
 
-from ... import full
+from ... import bool as bool_dtype
+from ... import full, is_autocast_enabled, is_grad_enabled, nested
 from ..._shown import shown
 from .. import functional as F
 from .. import init
@@ -112,7 +113,10 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """`num_layers` copies of an encoder layer, and a norm after the last. Nested tensors are not used.
+    """`num_layers` copies of an encoder layer, and a norm after the last.
+
+    In eval mode without gradients, sequences that src_key_padding_mask says are shorter are computed without their
+    padding, as a nested tensor, and the result is zero there; enable_nested_tensor=False computes them whole.
 
     >>> import flambeau
     >>> layer = flambeau.nn.TransformerEncoderLayer(8, 2, 16)
@@ -126,9 +130,45 @@ class TransformerEncoder(_Stack):
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         causal = bool(is_causal)  # a hint: the mask decides
+        size = src.size() if self._as_nested(src, mask, src_key_padding_mask) else None
+        if size is not None:
+            src, src_key_padding_mask = _without_padding(src, _hidden(src_key_padding_mask)), None
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=causal)
+        if size is not None:
+            src = src.to_padded_tensor(0.0, size)
         return src if self.norm is None else self.norm(src)
+
+    def _as_nested(self, src, mask, padding):
+        """Whether the sequences are computed without their padding, as PyTorch decides it."""
+        if not self.enable_nested_tensor or self.training or padding is None or mask is not None or src.dim() != 3:
+            return False
+        first = self.layers[0] if len(self.layers) else None
+        attention = getattr(first, "self_attn", None)
+        if not isinstance(first, TransformerEncoderLayer) or src.is_nested or not attention.batch_first \
+                or not attention._qkv_same_embed_dim or attention.in_proj_bias is None or attention.num_heads % 2 \
+                or first.norm_first or first.activation not in (F.relu, F.gelu) or first.norm1.eps != first.norm2.eps:
+            return False
+        if is_autocast_enabled() or (is_grad_enabled() and (src.requires_grad or any(
+                p.requires_grad for p in self.parameters()))):
+            return False
+        return padding.dim() == 2 and (not self.mask_check or _left_aligned(_hidden(padding)))
+
+
+def _hidden(padding):
+    """Which places a padding mask hides."""
+    return padding if padding.dtype is bool_dtype else padding == float("-inf")
+
+
+def _left_aligned(hidden):
+    """Whether what is hidden comes last in each row, and not in all of it."""
+    return not bool((hidden[:, :-1] & ~hidden[:, 1:]).any()) and not bool(hidden[:, 0].any())
+
+
+def _without_padding(src, hidden):
+    """The rows of a padded batch that are not hidden, as a jagged tensor."""
+    seen = ~hidden
+    return nested.nested_tensor_from_jagged(src[seen], lengths=seen.sum(1))
 
 
 class TransformerDecoder(_Stack):

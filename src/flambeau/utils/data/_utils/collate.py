@@ -13,6 +13,10 @@ _REFUSED = "default_collate: a sample is a tensor, NumPy array, number, string, 
 
 
 def _stack(batch, *, collate_fn_map=None):
+    if any(x.is_nested for x in batch):
+        raise RuntimeError("default_collate: nested tensors are batches already and are not joined; give the loader a "
+                           "collate_fn that does, as nested.as_nested_tensor([t for x in batch for t in x.unbind()]), "
+                           "or one that makes the batch of single samples: nested.as_nested_tensor(batch)")
     if any(x.layout is not flambeau.strided for x in batch):
         raise RuntimeError("default_collate: sparse tensors are not joined into a batch; give the loader a collate_fn "
                            "that does (flambeau.stack joins COO tensors), or use to_dense()")
