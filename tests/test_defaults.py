@@ -98,6 +98,7 @@ def test_settings_that_are_kept():
 
 
 def test_futures():
+    assert flambeau.futures.Future[int]().done() is False
     futures = [flambeau.futures.Future() for _ in range(3)]
     both = flambeau.futures.collect_all(futures)
     for k, future in enumerate(futures):

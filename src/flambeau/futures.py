@@ -1,6 +1,7 @@
 """Futures: results that are still being computed."""
 
 import threading
+import types
 from concurrent.futures import Future as _Base
 from concurrent.futures import InvalidStateError
 
@@ -20,6 +21,8 @@ class Future:
         if devices:
             raise RuntimeError(f"Future: devices {devices} are not available in this build; leave devices out")
         self._future = _Base()
+
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def done(self):
         """Whether the value, or an exception, is there."""

@@ -191,3 +191,20 @@ def test_a_mode_that_declines_is_named_and_a_subclass_may_answer_for_it(mode):
         with mode():
             assert flambeau.add(x.as_subclass(Answers), x) == "answered"
     assert _python_dispatch.TorchDispatchMode is TorchDispatchMode
+
+
+def test_reentrant_dispatch_records_as_around_the_call():
+    seen = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            with flambeau.overrides.enable_reentrant_dispatch():
+                seen.append(flambeau.is_grad_enabled())
+            seen.append(flambeau.is_grad_enabled())
+            return func(*args, **(kwargs or {}))
+
+    with Mode():
+        x = flambeau.ones(2)
+        with flambeau.no_grad():
+            x.exp()
+    assert seen == [True, False, False, False]

@@ -16,6 +16,7 @@ class _Modes(threading.local):
     def __init__(self):
         self.function, self.dispatch = [], []
         self.passed = False  #: whether the next question about overrides is answered with no
+        self.around = []  #: whether gradients are recorded around each `__torch_dispatch__` that runs
         self.plain = 0  #: contexts in which subclasses are plain tensors, while modes are asked all the same
 
 
@@ -170,11 +171,11 @@ def handle_torch_dispatch(func, args, kwargs):
     """The answer of the innermost dispatch mode, or of the tensor subclasses among the arguments."""
     found = overriding(args, kwargs, "__torch_dispatch__")
     types = tuple(type(x) for x in found)
-    grad = _C.set_grad_enabled(False)
+    _modes.around.append(_C.set_grad_enabled(False))
     try:
         result = _answer("__torch_dispatch__", _modes.dispatch, func, types, found, args, kwargs)
     finally:
-        _C.set_grad_enabled(grad)
+        _C.set_grad_enabled(_modes.around.pop())
     if result is NotImplemented:
         raise TypeError(f"no implementation found for {shown(func.name)}: "
                         "every __torch_dispatch__ returned NotImplemented")
@@ -255,6 +256,48 @@ def has_torch_function(values):
         _modes.passed = False
         return False
     return bool(_modes.function or overriding(tuple(values), {}, "__torch_function__"))
+
+
+def has_torch_function_unary(value):
+    """Whether a call with this one argument would go to an override."""
+    return has_torch_function((value,))
+
+
+def has_torch_function_variadic(*values):
+    """Whether a call with these arguments would go to an override."""
+    return has_torch_function(values)
+
+
+def function_modes():
+    """The function modes that this thread is in, newest last."""
+    return list(_modes.function)
+
+
+def dispatch_modes():
+    """The dispatch modes that this thread is in, newest last."""
+    return list(_modes.dispatch)
+
+
+@contextlib.contextmanager
+def enable_reentrant_dispatch():
+    """A context within `__torch_dispatch__` in which gradients are recorded as they were around the call.
+
+    >>> import flambeau
+    >>> class Add(flambeau.overrides.TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         with flambeau.overrides.enable_reentrant_dispatch():
+    ...             print(func.name, flambeau.is_grad_enabled())
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Add():
+    ...     _ = flambeau.ones(2).exp()
+    ones True
+    exp True
+    """
+    before = _C.set_grad_enabled(_modes.around[-1] if _modes.around else _C.is_grad_enabled())
+    try:
+        yield
+    finally:
+        _C.set_grad_enabled(before)
 
 
 @contextlib.contextmanager

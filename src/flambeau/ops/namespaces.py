@@ -72,6 +72,9 @@ class Namespace:
     def __getattr__(self, name):
         raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
 
+    def __repr__(self):
+        return f"<operators of the library '{self._name}'>"
+
 
 class _AtenPacket:
     """An operator under PyTorch's name: every overload of it is the one Op, which its dispatch hooks receive."""
