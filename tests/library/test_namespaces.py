@@ -3,7 +3,7 @@
 import pytest
 
 import flambeau
-from flambeau.library import Library
+from flambeau.library import Library, define, impl
 
 
 def test_a_library_may_be_asked_for_before_it_is_made():
@@ -19,3 +19,31 @@ def test_a_library_may_be_asked_for_before_it_is_made():
 
 def test_names_of_python_are_no_libraries():
     assert not hasattr(flambeau.ops, "__wrapped__")
+
+
+def test_decorators_with_a_library():
+    library = Library("decorated_library", "DEF")
+
+    @define(library, "triple(Tensor x) -> Tensor")
+    def triple(x):
+        return 3 * x
+
+    library.define("half(Tensor x) -> Tensor")
+
+    @impl(library, "half", "CPU")
+    def half(x):
+        return x / 2
+
+    space, x = flambeau.ops.decorated_library, flambeau.ones(1)
+    assert space.triple(x).item() == 3 and triple(x).item() == 3 and space.half(x).item() == half(x).item() == 0.5
+    impl(Library("decorated_library", "IMPL"), space.half.default, "Meta")(lambda x: x)
+    assert space.half(x.to("meta")).shape == (1,)
+
+
+def test_what_a_library_refuses():
+    library = Library("refusing_library", "DEF")
+    library.define("once(Tensor x) -> Tensor")
+    with pytest.raises(TypeError, match="must be a function, got 3"):
+        library.impl("once", 3, "CPU")
+    with pytest.raises(ValueError, match="belongs to scripts"):
+        Library("prim", "DEF")
