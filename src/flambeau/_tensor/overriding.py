@@ -204,8 +204,15 @@ def _value_of(wrapper):
 
 
 def _before_reading(tensor):
-    """Tells the innermost dispatch mode, if it wants to know, that Python reads the values of a tensor."""
-    tell = getattr(_modes.dispatch[-1], "before_reading", None) if _modes.dispatch else None
+    tell_mode("before_reading", tensor)
+
+
+def tell_mode(event, tensor):
+    """Tells the innermost dispatch mode, if it wants to know, what happens to a tensor apart from operators.
+
+    before_reading: Python reads its values. after_making: it has been made of values of Python.
+    """
+    tell = getattr(_modes.dispatch[-1], event, None) if _modes.dispatch else None
     if tell is not None:
         with disable_torch_dispatch():
             tell(tensor)
