@@ -131,3 +131,13 @@ with BaseTorchFunctionMode() as mode:
 assert torch._C._len_torch_function_stack() == torch._C._len_torch_dispatch_stack() == 0
 """
     served(code)
+
+
+def test_a_name_first_met_in_a_trace_stays_itself():
+    code = """
+import torch
+from torch import fx
+graph = fx.symbolic_trace(lambda x: torch.dequantize(x)).graph
+assert [n.target for n in graph.nodes][1] is torch.dequantize is torch.dequantize
+"""
+    served(code)

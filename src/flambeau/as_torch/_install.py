@@ -31,7 +31,8 @@ class Torch(ModuleType):
             found = getattr(flambeau, name)
         except AttributeError:
             found = submodule("torch", name, f"'torch' (Flambeau {flambeau.__version__})")
-        self.__dict__[name] = found
+        if not hasattr(found, "_fx_original"):  # what stands there only while a program is traced is not kept
+            self.__dict__[name] = found
         return found
 
     def __setattr__(self, name, value):
