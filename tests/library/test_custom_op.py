@@ -208,3 +208,24 @@ def test_reentrant_dispatch_records_as_around_the_call():
         with flambeau.no_grad():
             x.exp()
     assert seen == [True, False, False, False]
+
+
+def test_super_dispatch_runs_the_operator_on_the_values():
+    seen = []
+
+    class Watched(Tensor):
+        __torch_function__ = flambeau._C._disabled_torch_function_impl
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.name)
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    class Plain(Tensor):
+        pass
+
+    x = flambeau.ones(2)
+    result = Tensor._make_subclass(Watched, x) + Tensor._make_subclass(Watched, x)
+    assert type(result) is Tensor and result.tolist() == [2, 2] and seen == ["add"]
+    assert type(x.as_subclass(Plain) + 1) is Plain
+    assert flambeau.nn.Linear(2, 2)(x).requires_grad

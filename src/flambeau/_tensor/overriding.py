@@ -101,6 +101,8 @@ def overriding(args, kwargs, name):
         method = getattr(kind, name, None)
         if method is None or method is _C._disabled_torch_function_impl or kind is _C.Tensor:
             return None
+        if getattr(method, "__func__", None) is _default_torch_dispatch:
+            return None
         if any(type(y) is kind for y in found):
             return None
         at = next((k for k, y in enumerate(found) if issubclass(kind, type(y))), len(found))
@@ -322,6 +324,18 @@ def is_tensor_like(inp):
     return isinstance(inp, _C.Tensor) or hasattr(type(inp), "__torch_function__")
 
 
+def _default_torch_dispatch(cls, func, types, args=(), kwargs=None):
+    """What `super().__torch_dispatch__` does: runs the operator on the values, and gives plain tensors."""
+    with disable_torch_dispatch():
+        return func(*args, **(kwargs or {}))
+
+
+def takes_dispatch(kind):
+    """Whether a class defines `__torch_dispatch__`, apart from the one that every tensor has."""
+    method = getattr(kind, "__torch_dispatch__", None)
+    return method is not None and getattr(method, "__func__", None) is not _default_torch_dispatch
+
+
 def _default_torch_function(cls, func, types, args=(), kwargs=None):
     """What Python subclasses inherit: run the operator, and give tensor results the subclass's type."""
     if not all(issubclass(cls, t) for t in types):
@@ -340,4 +354,5 @@ def _converted(result, cls):
 
 
 _C.Tensor.__torch_function__ = classmethod(_default_torch_function)
+_C.Tensor.__torch_dispatch__ = classmethod(_default_torch_dispatch)
 _C.set_handlers(handle_torch_function, handle_torch_dispatch)
