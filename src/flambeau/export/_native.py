@@ -113,8 +113,8 @@ class LoweredProgram:
 
     def weight(self, tensor):
         """A tensor as an operand."""
-        if takes_dispatch(type(tensor)) or tensor.layout is not _C.strided or tensor.device.type != "cpu" or tensor.is_conj() \
-                or tensor.is_neg():
+        if takes_dispatch(type(tensor)) or tensor.layout is not _C.strided or tensor.device.type != "cpu" \
+                or tensor.is_conj() or tensor.is_neg():
             raise NotImplementedError(f"a weight is a {class_name(type(tensor))}, {tensor.layout}, on {tensor.device}")
         if id(tensor) not in self.weights:
             self.weights[id(tensor)] = Numbered("weight", len(self.weights)), tensor
