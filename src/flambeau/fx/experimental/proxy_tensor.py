@@ -16,6 +16,7 @@ from ..._shown import shown
 from ..._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from ..._tensor.overriding import TorchDispatchMode, _modes, disable_torch_dispatch
 from ...ops import OPS
+from ...control_flow import cond
 from ...utils import _pytree
 from .._pytree_codegen import _PyTreeCodeGen, _PyTreeInfo
 from .._symbolic_trace import Tracer
@@ -149,7 +150,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def higher_order(self, op, functions, operands):
         """The result of a control flow operator, which becomes one Node with graphs of its functions as arguments; None
         where it is to run step by step."""
-        return capture(self, op, functions, operands) if self.enable_tracing else None
+        if self.enable_tracing:
+            return capture(self, op, functions, operands)
+        if op is cond and self.tracing_mode != "real":
+            return functions[0](*operands[1])  # without values: both functions give the same shapes
+        return None
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
