@@ -141,3 +141,12 @@ graph = fx.symbolic_trace(lambda x: torch.dequantize(x)).graph
 assert [n.target for n in graph.nodes][1] is torch.dequantize is torch.dequantize
 """
     served(code)
+
+
+def test_the_types_of_operators():
+    code = """
+import torch
+target = list(torch.fx.symbolic_trace(lambda a: torch.ops.aten.add.Tensor(a, a)).graph.nodes)[1].target
+assert isinstance(target, torch._ops.OpOverload) and isinstance(target.overloadpacket, torch._ops.OpOverloadPacket)
+"""
+    served(code)

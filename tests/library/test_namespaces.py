@@ -4,6 +4,7 @@ import pytest
 
 import flambeau
 from flambeau.library import Library, define, impl
+from flambeau.utils import _python_dispatch
 
 
 def test_a_library_may_be_asked_for_before_it_is_made():
@@ -47,3 +48,22 @@ def test_what_a_library_refuses():
         library.impl("once", 3, "CPU")
     with pytest.raises(ValueError, match="belongs to scripts"):
         Library("prim", "DEF")
+
+
+def test_the_packet_of_an_operator():
+    aten = flambeau.ops.aten
+    for name in ("add", "mm", "add_", "max", "linear"):
+        packet = getattr(aten, name)
+        assert packet.default.overloadpacket is packet
+    seen = []
+
+    class Mode(flambeau.overrides.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func.overloadpacket)
+            return func(*args, **(kwargs or {}))
+
+    x = flambeau.ones(2, 2)
+    with Mode():
+        assert _python_dispatch._get_current_dispatch_mode_stack()[-1] is _python_dispatch._get_current_dispatch_mode()
+        (x @ x).max(0)
+    assert seen == [aten.matmul, aten.max] and _python_dispatch._get_current_dispatch_mode() is None

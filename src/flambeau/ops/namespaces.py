@@ -2,6 +2,7 @@
 
 from importlib import import_module
 
+from .. import _C
 from .kinds import OPS
 
 _NAMESPACES = {}
@@ -187,6 +188,14 @@ class _Records(Namespace):
 
 _NAMESPACES["aten"] = _Aten("aten")
 _NAMESPACES["torchvision"] = _Records("torchvision")
+
+
+def _packet_of(op):
+    """What stands for all overloads of an operator: `flambeau.ops.aten.add` of `add`."""
+    return getattr(_NAMESPACES["aten"], op.name.partition(".")[0])
+
+
+_C.Op.overloadpacket = _C.Op._overloadpacket = property(_packet_of)
 
 
 def operator_of(space, name):

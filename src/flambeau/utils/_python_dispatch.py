@@ -2,6 +2,12 @@
 
 from .. import _C
 from .._tensor.overriding import TorchDispatchMode as TorchDispatchMode
+from .._tensor.overriding import dispatch_modes as _get_current_dispatch_mode_stack
+
+
+def _get_current_dispatch_mode():
+    """The newest dispatch mode, or None."""
+    return next(reversed(_get_current_dispatch_mode_stack()), None)
 
 
 def is_traceable_wrapper_subclass_type(t):

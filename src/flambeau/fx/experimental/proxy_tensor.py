@@ -15,8 +15,8 @@ from ... import _C
 from ..._shown import shown
 from ..._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from ..._tensor.overriding import TorchDispatchMode, _modes, disable_torch_dispatch
-from ...ops import OPS
 from ...control_flow import cond
+from ...ops import OPS
 from ...utils import _pytree
 from .._pytree_codegen import _PyTreeCodeGen, _PyTreeInfo
 from .._symbolic_trace import Tracer
