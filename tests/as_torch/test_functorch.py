@@ -38,3 +38,11 @@ def test_buffers_are_given():
         function(parameters, (), x)
     with pytest.raises(RuntimeError, match="make_functional_with_buffers"):
         functorch.make_functional(model)
+
+
+def test_tied_parameters_are_given_once():
+    model = flambeau.nn.Sequential(flambeau.nn.Linear(2, 2), flambeau.nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    function, parameters = functorch.make_functional(model)
+    assert len(parameters) == 3
+    assert function(parameters, flambeau.ones(2)).equal(model(flambeau.ones(2)))

@@ -3,7 +3,7 @@
 import copy
 
 from ...func import functional_call, stack_module_state
-from ...nn import Module
+from ...nn import Module, Parameter
 
 
 class FunctionalModule(Module):
@@ -13,7 +13,7 @@ class FunctionalModule(Module):
         super().__init__()
         self.param_names = tuple(name for name, _ in model.named_parameters())
         self.buffer_names = tuple(name for name, _ in model.named_buffers())
-        self.stateless_model = copy.deepcopy(model).to("meta")
+        self.stateless_model = _without_memory(model)
 
     def forward(self, params, *args, **kwargs):
         given = _named("parameters", self.param_names, params)
@@ -26,6 +26,13 @@ class FunctionalModuleWithBuffers(FunctionalModule):
     def forward(self, params, buffers, *args, **kwargs):
         given = _named("parameters", self.param_names, params), _named("buffers", self.buffer_names, buffers)
         return functional_call(self.stateless_model, given, args, kwargs)
+
+
+def _without_memory(model):
+    """A copy whose tensors have sizes only; those that the model has under several names stay one."""
+    instead = {id(t): Parameter(t.detach().to("meta"), t.requires_grad) for t in model.parameters()}
+    instead.update((id(t), t.detach().to("meta")) for t in model.buffers())
+    return copy.deepcopy(model, instead)
 
 
 def _named(what, names, values):
