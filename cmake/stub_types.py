@@ -187,7 +187,8 @@ ATTRIBUTES = table(
     ("dict[Any, Any]", "state"), ("Any", "cls_to_become"),
 )
 #: methods whose parameters differ from those of the base's method, as they do in PyTorch
-OTHER_PARAMETERS = re.compile(r"flambeau\.(optim\.(lbfgs|lr_scheduler)\.\w*\.?\w+\.step|nn\.utils\.prune\.\w+\.apply)$")
+OTHER_PARAMETERS = re.compile(r"flambeau\.(optim\.(lbfgs|lr_scheduler)\.\w*\.?\w+\.step|nn\.utils\.prune\.\w+\.apply"
+                              r"|jit\._containers\.ScriptList\.__setitem__)$")
 #: attributes of Tensor
 PROPERTIES = table(
     ("Size", "shape"), ("dtype", "dtype"), ("layout", "layout"), ("int", "ndim itemsize nbytes output_nr _version"),

@@ -108,3 +108,16 @@ def test_fork_under_its_older_name():
     assert jit._wait(jit._fork(flambeau.add, flambeau.ones(1), 1)).item() == 2
     with pytest.raises(RuntimeError, match="expected the Future"):
         jit.wait(None)
+
+
+def test_modules_of_no_class_of_their_own():
+    module = nn.Module()
+    module.inner = nn.Linear(1, 1)
+    assert list(reloaded(jit.script(module)).state_dict()) == ["inner.weight", "inner.bias"]
+
+    class Forgets(nn.Module):
+        def __init__(self):
+            pass
+
+    with pytest.raises(RuntimeError, match=r"has not called super"):
+        jit.script(Forgets())

@@ -77,6 +77,8 @@ def _prepared(module, known):
     """The module with the stand-ins of those that say they have one; itself where none says so."""
     if id(module) in known:
         return known[id(module)][1]
+    if "_modules" not in vars(module):
+        raise RuntimeError(f"jit.script: {type(module).__name__}.__init__ has not called super().__init__()")
     stand_in = module.__prepare_scriptable__() if hasattr(module, "__prepare_scriptable__") else module
     known[id(module)] = module, stand_in  # with the module: its id must stay its own
     if not _isinstance(stand_in, flambeau.nn.Module):
@@ -93,7 +95,8 @@ def _prepared(module, known):
 def _scripted(module):
     kind = type(module)
     if kind not in _CLASSES:
-        _CLASSES[kind] = type(kind.__name__, (kind, Scripted), {"__module__": kind.__module__, "_scripted_class": kind})
+        bases = (Scripted,) if issubclass(Scripted, kind) else (kind, Scripted)
+        _CLASSES[kind] = type(kind.__name__, bases, {"__module__": kind.__module__, "_scripted_class": kind})
     found = copy.copy(module)
     found.__class__ = _CLASSES[kind]
     for name, value in vars(module).items():
