@@ -121,3 +121,19 @@ def test_modules_of_no_class_of_their_own():
 
     with pytest.raises(RuntimeError, match=r"has not called super"):
         jit.script(Forgets())
+
+
+class HasPlainTensor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.plain = flambeau.full((2,), 3.0)
+        self.register_buffer("held", flambeau.ones(1))
+
+    def forward(self, x):
+        return x + self.plain + self.held
+
+
+def test_a_plain_tensor_stays_plain():
+    loaded = reloaded(reloaded(jit.script(HasPlainTensor())))
+    assert list(loaded.state_dict()) == ["held"] and loaded.plain.tolist() == [3, 3]
+    assert loaded(flambeau.zeros(2)).tolist() == [4, 4]
