@@ -188,7 +188,8 @@ ATTRIBUTES = table(
 )
 #: methods whose parameters differ from those of the base's method, as they do in PyTorch
 OTHER_PARAMETERS = re.compile(r"flambeau\.(optim\.(lbfgs|lr_scheduler)\.\w*\.?\w+\.step|nn\.utils\.prune\.\w+\.apply|"
-                              r"masked\.maskedtensor\.core\.MaskedTensor\.is_sparse_csr)$")
+                              r"masked\.maskedtensor\.core\.MaskedTensor\.is_sparse_csr|"
+                              r"jit\._containers\.ScriptList\.__setitem__)$")
 #: attributes of Tensor
 PROPERTIES = table(
     ("Size", "shape"), ("dtype", "dtype"), ("layout", "layout"), ("int", "ndim itemsize nbytes output_nr _version"),

@@ -44,8 +44,8 @@ REASONS = {
         ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
         bartlett_window layout, kaiser_window layout""",
     "subclasses read it, or other kinds of Nodes do; this one needs less": """
-        fx/_symbolic_trace: is_leaf_module module_qualified_name; fx/graph_module: __new__ args kwargs;
-        export/_decompositions: after values;
+        _tensor/overriding: _default_torch_dispatch types; fx/_symbolic_trace: is_leaf_module module_qualified_name;
+        fx/graph_module: __new__ args kwargs; export/_decompositions: after values;
         fx/experimental/proxy_tensor: call_module m, is_leaf_module m module_qualified_name;
         fx/interpreter: placeholder kwargs, get_attr args kwargs, output target kwargs, is_leaf_module m
         module_qualified_name; fx/passes/infra/pass_base: call graph_module, requires graph_module, ensures

@@ -103,3 +103,35 @@ def test_a_tensor_that_is_there_stays_itself():
     assert x.to("meta").is_meta and x.to("cpu", copy=True) is not x
     with pytest.raises(RuntimeError, match="nowhere"):
         x.to("nowhere")
+
+
+class Wrapper(flambeau.Tensor):
+    """A tensor that holds another one and no memory."""
+
+    __torch_function__ = flambeau._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, held):
+        return flambeau.Tensor._make_wrapper_subclass(cls, held.shape, dtype=held.dtype, device=held.device)
+
+    def __init__(self, held):
+        self.held = held
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def inner(x):
+            return x.held if isinstance(x, Wrapper) else x
+
+        result = func(*map(inner, args), **{key: inner(x) for key, x in (kwargs or {}).items()})
+        return cls(result) if isinstance(result, flambeau.Tensor) else result
+
+
+def test_a_wrapper_is_copied_with_what_it_holds():
+    module = flambeau.nn.Linear(2, 2)
+    module.weight = flambeau.nn.Parameter(Wrapper(flambeau.ones(2, 2)))
+    copied = copy.deepcopy(module)
+    assert type(copied.weight) is Wrapper and isinstance(copied.weight, flambeau.nn.Parameter)
+    copied.weight.held.zero_()
+    assert module.weight.held.tolist() == [[1, 1], [1, 1]] and copied.weight.requires_grad
+    module.to(flambeau.float64)
+    assert module.weight.held.dtype is flambeau.float64 and isinstance(module.weight, flambeau.nn.Parameter)

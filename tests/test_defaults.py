@@ -1,5 +1,6 @@
 """Process-wide settings: devices, precision, determinism, threads."""
 
+import pickle
 import threading
 
 import numpy as np
@@ -98,6 +99,7 @@ def test_settings_that_are_kept():
 
 
 def test_futures():
+    assert flambeau.futures.Future[int]().done() is False
     futures = [flambeau.futures.Future() for _ in range(3)]
     both = flambeau.futures.collect_all(futures)
     for k, future in enumerate(futures):
@@ -107,7 +109,16 @@ def test_futures():
     failed = flambeau.futures.Future()
     after = failed.then(lambda f: f.wait())
     failed.set_exception(ValueError("no"))
-    with pytest.raises(ValueError, match="no"):
+    with pytest.raises(RuntimeError, match="the callback raised ValueError: no") as caught:
         after.wait()
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(ValueError, match="no"):
+        flambeau.futures.wait_all([failed])
+    with pytest.raises(RuntimeError, match="got NoneType"):
+        flambeau.futures.collect_all([failed, None])
+    with pytest.raises(RuntimeError, match="cannot be pickled"):
+        pickle.dumps(failed)
+    with pytest.raises(TypeError, match="must be a function"):
+        failed.then(3)
     with pytest.raises(RuntimeError, match="this future has a result or an exception"):
         failed.set_result(1)

@@ -83,7 +83,9 @@ bool is_settled(PyObject* item) {
 }
 Held settle(PyObject* item) {
   if (is_settled(item)) return Held::borrow(item);
-  if (is_plain_index(item)) return checked(PyNumber_Index(item));
+  if (is_plain_index(item)) {  // an open size stays open: its token stands for it
+    return is_symbol(item) ? checked(PyLong_FromLongLong(integer_of(item))) : checked(PyNumber_Index(item));
+  }
   if (!PySlice_Check(item)) return Held(take_object(index_tensor(item)));
   auto* s = reinterpret_cast<PySliceObject*>(item);
   auto bound = [](PyObject* o) {

@@ -30,7 +30,7 @@ Tensor* new_subclass(PyTypeObject* type) {
   PyObject* f = _PyType_Lookup(type, s_function);
   if (f != disabled_override && type != TensorType) t->flags |= kOverrides;
   PyObject* d = _PyType_Lookup(type, s_dispatch);
-  if (d && d != Py_None && d != disabled_override) t->flags |= kDispatch;
+  if (d && d != Py_None && d != disabled_override && d != _PyType_Lookup(TensorType, s_dispatch)) t->flags |= kDispatch;
   return t;
 }
 

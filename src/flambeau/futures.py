@@ -1,6 +1,7 @@
 """Futures: results that are still being computed."""
 
 import threading
+import types
 from concurrent.futures import Future as _Base
 from concurrent.futures import InvalidStateError
 
@@ -20,6 +21,8 @@ class Future:
         if devices:
             raise RuntimeError(f"Future: devices {devices} are not available in this build; leave devices out")
         self._future = _Base()
+
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def done(self):
         """Whether the value, or an exception, is there."""
@@ -53,25 +56,43 @@ class Future:
 
     def add_done_callback(self, callback):
         """Calls `callback(self)` when the value is there (at once, if it is)."""
+        _check("add_done_callback", callback)
         self._future.add_done_callback(lambda _: callback(self))
 
     def then(self, callback):
-        """A Future of `callback(self)`, called when the value is there."""
+        """A Future of `callback(self)`, called when the value is there.
+
+        What the callback raises is raised by `wait` as the cause of a RuntimeError.
+        """
+        _check("then", callback)
         result = Future()
 
         def run(_):
             try:
                 result.set_result(callback(self))
             except BaseException as error:
-                result.set_exception(error)
+                failed = RuntimeError(f"Future.then: the callback raised {type(error).__name__}: {error}")
+                failed.__cause__ = error
+                result.set_exception(failed)
 
         self._future.add_done_callback(run)
         return result
+
+    def __reduce__(self):
+        raise RuntimeError("Future: a value that is still being computed cannot be pickled; wait() for it first")
+
+
+def _check(name, callback):
+    if not callable(callback):
+        raise TypeError(f"Future.{name}: the callback must be a function of the future, got {type(callback).__name__}")
 
 
 def collect_all(futures):
     """A Future of the list of these futures, once all are done."""
     futures = list(futures)
+    for future in futures:
+        if not isinstance(future, Future):
+            raise RuntimeError(f"collect_all: each of the futures must be a Future, got {type(future).__name__}")
     result, lock, left = Future(), threading.Lock(), [len(futures)]
     if not futures:
         result.set_result(futures)

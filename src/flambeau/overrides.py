@@ -11,13 +11,31 @@ import flambeau
 from . import _C
 from ._tensor.overriding import TorchDispatchMode as TorchDispatchMode
 from ._tensor.overriding import TorchFunctionMode as TorchFunctionMode
-from ._tensor.overriding import asked, overriding, passing_once
+from ._tensor.overriding import asked, function_modes, overriding, passing_once
 from ._tensor.overriding import disable_torch_dispatch as disable_torch_dispatch
 from ._tensor.overriding import disable_torch_function as disable_torch_function
+from ._tensor.overriding import enable_reentrant_dispatch as enable_reentrant_dispatch
 from ._tensor.overriding import has_torch_function as has_torch_function
 from ._tensor.overriding import has_torch_function_unary as has_torch_function_unary
 from ._tensor.overriding import has_torch_function_variadic as has_torch_function_variadic
 from ._tensor.overriding import is_tensor_like as is_tensor_like
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def _get_current_function_mode():
+    """The newest function mode, or None."""
+    return next(reversed(function_modes()), None)
+
+
+def _get_current_function_mode_stack():
+    """The function modes that this thread is in, newest last."""
+    return function_modes()
 
 
 def wrap_torch_function(dispatcher):

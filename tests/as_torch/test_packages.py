@@ -117,3 +117,36 @@ tracer.trace(Model())
 print(tracer.made >= 4)
 """
     assert served(code) == "True"
+
+
+def test_which_function_modes_are_on():
+    code = """
+import torch
+from torch.overrides import BaseTorchFunctionMode, has_torch_function_unary, has_torch_function_variadic
+image = torch.ones(2).as_subclass(type("Image", (torch.Tensor,), {}))
+assert has_torch_function_unary(image) and not has_torch_function_variadic(1, torch.ones(1))
+with BaseTorchFunctionMode() as mode:
+    assert torch._C._len_torch_function_stack() == 1 and torch._C._get_function_stack_at(0) is mode
+    assert torch.overrides._get_current_function_mode() is mode and torch.add(image, 1).tolist() == [2, 2]
+assert torch._C._len_torch_function_stack() == torch._C._len_torch_dispatch_stack() == 0
+"""
+    served(code)
+
+
+def test_a_name_first_met_in_a_trace_stays_itself():
+    code = """
+import torch
+from torch import fx
+graph = fx.symbolic_trace(lambda x: torch.dequantize(x)).graph
+assert [n.target for n in graph.nodes][1] is torch.dequantize is torch.dequantize
+"""
+    served(code)
+
+
+def test_the_types_of_operators():
+    code = """
+import torch
+target = list(torch.fx.symbolic_trace(lambda a: torch.ops.aten.add.Tensor(a, a)).graph.nodes)[1].target
+assert isinstance(target, torch._ops.OpOverload) and isinstance(target.overloadpacket, torch._ops.OpOverloadPacket)
+"""
+    served(code)

@@ -119,3 +119,18 @@ def test_symbolic_traces_hold_graphs_too():
 def test_refusals(bad):
     with pytest.raises(RuntimeError):
         bad()
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_a_cond_in_a_branch_of_a_cond(mode):
+    def first(x, inner):
+        return x + flambeau.cond(inner, lambda y: y * y, lambda y: y + y, (x,))
+
+    def f(x, outer, inner):
+        return flambeau.cond(outer, first, lambda x, _: x.cos(), (x, inner))
+
+    x, no, yes = flambeau.rand(4), flambeau.tensor(False), flambeau.tensor(True)
+    gm = make_fx(f, tracing_mode=mode)(x, no.clone(), no.clone())
+    for outer in (no, yes):
+        for inner in (no, yes):
+            assert flambeau.equal(gm(x, outer, inner), f(x, outer, inner))

@@ -383,3 +383,22 @@ def test_which_result_is_the_loss():
             _export_forward_backward(program, wrong)
     with pytest.raises(RuntimeError, match="only an output of one element"):
         _export_forward_backward(program, 0)
+
+
+def test_a_constant_that_the_program_makes_and_writes_begins_anew():
+    class Counts(nn.Module):
+        def forward(self, x):
+            made = flambeau.tensor([3.0])
+            made.add_(1)
+            made[0] = made[0] * 2
+            return x + made
+
+    x, file = flambeau.zeros(1), io.BytesIO()
+    program = export(Counts(), (x,))
+    save(program, file)
+    file.seek(0)
+    for one in (program, program.run_decompositions(), load(file)):
+        module = one.module()
+        assert [module(x).item() for _ in range(2)] == [8, 8]
+    traced = flambeau.jit.trace(Counts(), x)
+    assert [traced(x).item() for _ in range(2)] == [8, 8]

@@ -146,3 +146,32 @@ def test_what_a_gradient_needs_of_a_value_that_is_overwritten(name, mode):
     gm = make_fx(slope, tracing_mode=mode)(flambeau.rand(3, 2, requires_grad=True))
     x = flambeau.randn(3, 2, requires_grad=True)
     assert flambeau.equal(gm(x), slope(x))
+
+
+def _writes_a_constant(x):
+    made = flambeau.tensor([3.0, 1.0])
+    made.add_(1)
+    made[0] = made[0] * x[0]
+    return x + made
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_a_constant_that_the_program_makes_and_writes_begins_anew(mode):
+    def branches(x):
+        return flambeau.cond(x.sum() > 0, _writes_a_constant, lambda x: x + 1, (x,))
+
+    x = flambeau.tensor([2.0, 5.0])
+    for f in (_writes_a_constant, branches):
+        gm = make_fx(f, tracing_mode=mode)(flambeau.ones(2))
+        assert [gm(x).tolist() for _ in range(2)] == [[10, 7]] * 2, f
+
+
+def test_a_tensor_from_outside_that_the_program_writes_is_written():
+    count = flambeau.zeros(1)
+    gm = make_fx(lambda x: x + count.add_(1))(flambeau.zeros(1))
+    assert [gm(flambeau.zeros(1)).item() for _ in range(2)] == [2, 3] and count.item() == 3
+
+
+def test_a_constant_that_the_program_only_reads_is_not_copied():
+    gm = make_fx(lambda x: x + flambeau.tensor(3.0))(flambeau.zeros(1))
+    assert not gm.graph.find_nodes(op="call_function", target=flambeau.clone)

@@ -126,3 +126,9 @@ def test_rewritten_programs_mean_what_the_rule_says():
             fx.replace_pattern(gm, fx.symbolic_trace(lambda a, f=function: f(a, 2)), lambda a: a + a)
         gm.graph.lint()
         assert isinstance(expected, type) or same(runs(gm, args), expected)
+
+
+def test_matches_come_in_the_order_of_the_graph():
+    gm = fx.symbolic_trace(lambda x: flambeau.relu(flambeau.relu(flambeau.relu(x))))
+    found = fx.replace_pattern(gm, lambda x: flambeau.relu(flambeau.relu(x)), lambda x: x.sigmoid())
+    assert len(found) == 1 and [n.name for n in gm.graph.nodes] == ["x", "sigmoid", "relu_2", "output"]

@@ -358,3 +358,28 @@ def test_ranges_of_the_profiler_are_kept():
     with flambeau.autograd.profiler.profile() as prof:
         assert gm(flambeau.ones(1)).item() == 2
     assert "part" in [e.name for e in prof.function_events]
+
+
+class Couple(NamedTuple):
+    x: flambeau.Tensor
+    y: flambeau.Tensor
+
+
+def test_a_named_tuple_as_a_tree_of_arguments():
+    gm = fx.symbolic_trace(lambda pair: pair.x + pair.y, concrete_args={"pair": Couple(fx.PH, fx.PH)})
+    assert gm(Couple(flambeau.ones(1), flambeau.ones(1))).item() == 2
+
+
+def test_rewritten_source_with_a_text_at_the_margin():
+    def checked(x):
+        text = """
+spaces are
+  not the code's"""
+        assert x > 0, text
+        return x
+
+    gm = fx.GraphModule({}, RewritingTracer().trace(checked))
+    assert gm(3) == 3
+    with pytest.raises(AssertionError, match="not the code's"):
+        gm(-3)
+    assert flambeau.jit.script(checked).code.count("spaces are") == 1

@@ -559,3 +559,21 @@ def test_marks_and_other_names():
         through(module)(flambeau.ones(1))
     with pytest.raises(TypeError, match="cannot be stored"):
         flambeau.save(many, io.BytesIO())
+
+
+class Late(NamedTuple):
+    first: "flambeau.Tensor"
+    rest: "List[flambeau.Tensor]"
+    more: List["flambeau.Tensor"]
+
+
+def test_types_that_are_named_as_texts():
+    def total(late: "Late", others: List["flambeau.Tensor"]) -> "flambeau.Tensor":
+        return late.first + late.rest[0] + late.more[0] + others[0]
+
+    file = io.BytesIO()
+    flambeau.jit.save(flambeau.jit.script(total), file)
+    file.seek(0)
+    one = flambeau.ones(1)
+    late = Late(one, [one], [one])
+    assert flambeau.jit.load(file)(late, [one]).item() == 4

@@ -246,3 +246,28 @@ def test_activations_in_place_leave_sizes_open(name):
     whole = nn.Sequential(module, nn.SiLU(inplace=True), nn.Flatten())
     x = flambeau.rand(4, 2, 6)
     assert flambeau.equal(flambeau.jit.trace(whole, x[:1])(x), whole(x))
+
+
+def test_an_index_that_depends_on_a_size():
+    def f(x):
+        return x[:, 1:, x.size(2) - 5], x.select(0, x.size(0) - 2), x[x.size(0) // 2]
+
+    traced = flambeau.jit.trace(f, flambeau.rand(5, 6, 7))
+    x = flambeau.rand(8, 8, 9)
+    for found, expected in zip(traced(x), f(x), strict=True):
+        assert flambeau.equal(found, expected)
+
+
+def test_more_inputs_to_check_several_methods_with():
+    class Two(nn.Module):
+        def forward(self, x):
+            return x + 1
+
+        def twice(self, x):
+            return x * 2
+
+    x = flambeau.ones(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        traced = flambeau.jit.trace_module(Two(), {"forward": x, "twice": x}, check_inputs=[{"forward": x, "twice": x}])
+    assert traced(x).item() == 2 == traced.twice(x).item()

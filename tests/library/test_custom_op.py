@@ -375,3 +375,41 @@ def test_which_modes_there_are():
                 assert modes == [fake, own] and d._get_current_dispatch_mode_stack() == []
                 assert type(flambeau.ones(1)) is Tensor
             assert d._get_current_dispatch_mode_stack() == [fake, own]
+
+
+def test_reentrant_dispatch_records_as_around_the_call():
+    seen = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            with flambeau.overrides.enable_reentrant_dispatch():
+                seen.append(flambeau.is_grad_enabled())
+            seen.append(flambeau.is_grad_enabled())
+            return func(*args, **(kwargs or {}))
+
+    with Mode():
+        x = flambeau.ones(2)
+        with flambeau.no_grad():
+            x.exp()
+    assert seen == [True, False, False, False]
+
+
+def test_super_dispatch_runs_the_operator_on_the_values():
+    seen = []
+
+    class Watched(Tensor):
+        __torch_function__ = flambeau._C._disabled_torch_function_impl
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.name)
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    class Plain(Tensor):
+        pass
+
+    x = flambeau.ones(2)
+    result = Tensor._make_subclass(Watched, x) + Tensor._make_subclass(Watched, x)
+    assert type(result) is Tensor and result.tolist() == [2, 2] and seen == ["add"]
+    assert type(x.as_subclass(Plain) + 1) is Plain
+    assert flambeau.nn.Linear(2, 2)(x).requires_grad

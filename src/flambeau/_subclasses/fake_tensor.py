@@ -81,6 +81,8 @@ class FakeTensorMode(TorchDispatchMode):
         inner_args, inner_kwargs = tree_map(self._inner, (args, kwargs))
         with disable_torch_dispatch():  # this mode may have been entered more than once
             result = func(*inner_args, **inner_kwargs)
+        if getattr(func, "is_inplace", False) and not isinstance(args[0], FakeTensor):
+            args[0]._bump_version()  # a real tensor's values stay, and it counts as written
         return self._outer(result, device, args, kwargs)
 
     def _inner(self, value):

@@ -19,6 +19,7 @@ from .statements import Relation
 from .trials import STEP, fresh
 
 _ATTEMPTS = 24
+_COUNT_FROM_THE_END = {"select", "narrow"}
 #: what an operator may say to sizes that it does not take
 REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, OverflowError, MemoryError)
 
@@ -115,9 +116,18 @@ def _empty(sizes, strides, dtype):
     return OPS["empty_strided"](sizes, strides, dtype=dtype, device="meta")
 
 
+def _settle_signs(question):
+    """Places that are counted from the end where they are negative: they stay on the side where the example's are."""
+    if getattr(question.function, "name", "") in _COUNT_FROM_THE_END:
+        for leaf in question.leaves:
+            if isinstance(leaf, SymInt):
+                bool(leaf >= 0)
+
+
 def infer(question):
     """(inputs of the example, leaves of its result, Described for each that is a new tensor or else None, spec)."""
     env = question.env
+    _settle_signs(question)
     inputs, result = question.run(env.trials()[-1], example=True)  # what the user's sizes do comes first, errors too
     leaves, spec = tree_flatten(result)
     given = {id(x) for x in inputs}

@@ -17,6 +17,7 @@ class _Modes(threading.local):
     def __init__(self):
         self.function, self.dispatch = [], []
         self.passed = False  #: whether the next question about overrides is answered with no
+        self.around = []  #: whether gradients are recorded around each `__torch_dispatch__` that runs
         self.plain = 0  #: contexts in which subclasses are plain tensors, while modes are asked all the same
 
 
@@ -101,6 +102,8 @@ def overriding(args, kwargs, name):
         method = getattr(kind, name, None)
         if method is None or method is _C._disabled_torch_function_impl or kind is _C.Tensor:
             return None
+        if getattr(method, "__func__", None) is _default_torch_dispatch:
+            return None
         if any(type(y) is kind for y in found):
             return None
         at = next((k for k, y in enumerate(found) if issubclass(kind, type(y))), len(found))
@@ -174,11 +177,11 @@ def handle_torch_dispatch(func, args, kwargs):
     """The answer of the innermost dispatch mode, or of the tensor subclasses among the arguments."""
     found = overriding(args, kwargs, "__torch_dispatch__")
     types = tuple(type(x) for x in found)
-    grad = _C.set_grad_enabled(False)
+    _modes.around.append(_C.set_grad_enabled(False))
     try:
         result = _answer("__torch_dispatch__", _modes.dispatch, func, types, found, args, kwargs)
     finally:
-        _C.set_grad_enabled(grad)
+        _C.set_grad_enabled(_modes.around.pop())
     if result is NotImplemented:
         raise TypeError(f"no implementation found for {shown(func.name)}: "
                         "every __torch_dispatch__ returned NotImplemented")
@@ -207,8 +210,15 @@ def _value_of(wrapper):
 
 
 def _before_reading(tensor):
-    """Tells the innermost dispatch mode, if it wants to know, that Python reads the values of a tensor."""
-    tell = getattr(_modes.dispatch[-1], "before_reading", None) if _modes.dispatch else None
+    tell_mode("before_reading", tensor)
+
+
+def tell_mode(event, tensor):
+    """Tells the innermost dispatch mode, if it wants to know, what happens to a tensor apart from operators.
+
+    before_reading: Python reads its values. after_making: it has been made of values of Python.
+    """
+    tell = getattr(_modes.dispatch[-1], event, None) if _modes.dispatch else None
     if tell is not None:
         with disable_torch_dispatch():
             tell(tensor)
@@ -277,6 +287,38 @@ def has_torch_function_variadic(*args):
     return has_torch_function(args)
 
 
+def function_modes():
+    """The function modes that this thread is in, newest last."""
+    return list(_modes.function)
+
+
+def dispatch_modes():
+    """The dispatch modes that this thread is in, newest last."""
+    return list(_modes.dispatch)
+
+
+@contextlib.contextmanager
+def enable_reentrant_dispatch():
+    """A context within `__torch_dispatch__` in which gradients are recorded as they were around the call.
+
+    >>> import flambeau
+    >>> class Add(flambeau.overrides.TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         with flambeau.overrides.enable_reentrant_dispatch():
+    ...             print(func.name, flambeau.is_grad_enabled())
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Add():
+    ...     _ = flambeau.ones(2).exp()
+    ones True
+    exp True
+    """
+    before = _C.set_grad_enabled(_modes.around[-1] if _modes.around else _C.is_grad_enabled())
+    try:
+        yield
+    finally:
+        _C.set_grad_enabled(before)
+
+
 @contextlib.contextmanager
 def passing_once():
     """A context in which the next question about overrides, and only that, is answered with no."""
@@ -290,6 +332,18 @@ def passing_once():
 def is_tensor_like(inp):
     """Whether `inp` is a Tensor or defines `__torch_function__`."""
     return isinstance(inp, _C.Tensor) or hasattr(type(inp), "__torch_function__")
+
+
+def _default_torch_dispatch(cls, func, types, args=(), kwargs=None):
+    """What `super().__torch_dispatch__` does: runs the operator on the values, and gives plain tensors."""
+    with disable_torch_dispatch():
+        return func(*args, **(kwargs or {}))
+
+
+def takes_dispatch(kind):
+    """Whether a class defines `__torch_dispatch__`, apart from the one that every tensor has."""
+    method = getattr(kind, "__torch_dispatch__", None)
+    return method is not None and getattr(method, "__func__", None) is not _default_torch_dispatch
 
 
 def _default_torch_function(cls, func, types, args=(), kwargs=None):
@@ -310,4 +364,5 @@ def _converted(result, cls):
 
 
 _C.Tensor.__torch_function__ = classmethod(_default_torch_function)
+_C.Tensor.__torch_dispatch__ = classmethod(_default_torch_dispatch)
 _C.set_handlers(handle_torch_function, handle_torch_dispatch)

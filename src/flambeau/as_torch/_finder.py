@@ -83,6 +83,9 @@ class Finder(MetaPathFinder):
             return vision_spec(fullname)
         if fullname.startswith("flambeau."):
             return self._ours(fullname, path, target)
+        if fullname == "functorch" or fullname.startswith("functorch."):
+            ours = "flambeau.as_torch." + fullname
+            return ModuleSpec(fullname, Alias(ours), is_package=True) if _exists(ours) else None
         if not fullname.startswith("torch."):
             return None
         name = next(filter(_exists, (_TREE + fullname[len("torch"):], "flambeau" + fullname[len("torch"):])), None)

@@ -14,7 +14,7 @@ from ._finder import Finder, add_moved, rename, submodule
 from ._version import TorchVersion, __version__
 
 #: names of private modules that programs use without importing them
-_TREE = {"_C", "_dynamo", "_jit_internal", "_logging", "_prims_common", "_tensor", "_utils"}
+_TREE = {"_C", "_dynamo", "_jit_internal", "_logging", "_ops", "_prims_common", "_tensor", "_utils"}
 #: the folder that serves torch to a Python that has it on its PYTHONPATH
 PATH = str(Path(__file__).with_name("path"))
 
@@ -31,7 +31,8 @@ class Torch(ModuleType):
             found = getattr(flambeau, name)
         except AttributeError:
             found = submodule("torch", name, f"'torch' (Flambeau {flambeau.__version__})")
-        self.__dict__[name] = found
+        if not hasattr(found, "_fx_original"):  # what stands there only while a program is traced is not kept
+            self.__dict__[name] = found
         return found
 
     def __setattr__(self, name, value):

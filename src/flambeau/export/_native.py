@@ -15,6 +15,7 @@ from .._graph.words import Numbered, Words, native_name, write_operand
 from .._shown import class_name, shown
 from .._symbolic import numbers
 from .._symbolic.expressions import Poly, constant
+from .._tensor.overriding import takes_dispatch
 from ..fx import Node
 from ..ops import OPS
 from ..ops.namespaces import READINGS
@@ -112,9 +113,8 @@ class LoweredProgram:
 
     def weight(self, tensor):
         """A tensor as an operand."""
-        wraps = getattr(type(tensor), "__torch_dispatch__", None) is not None
-        if wraps or tensor.layout is not _C.strided or tensor.device.type != "cpu" or tensor.is_conj() \
-                or tensor.is_neg():
+        if takes_dispatch(type(tensor)) or tensor.layout is not _C.strided or tensor.device.type != "cpu" \
+                or tensor.is_conj() or tensor.is_neg():
             raise NotImplementedError(f"a weight is a {class_name(type(tensor))}, {tensor.layout}, on {tensor.device}")
         if id(tensor) not in self.weights:
             self.weights[id(tensor)] = Numbered("weight", len(self.weights)), tensor

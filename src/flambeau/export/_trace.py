@@ -180,6 +180,7 @@ class Export:
         results, out_spec = tree_flatten(result)
         nodes = tuple(self.tracer.of_value(x) for x in results)
         self.tracer.size_nodes.assertions(mode.shape_env)
+        self.tracer.renew_constants()
         self.tracer.create_node("output", "output", (nodes,), {})
         kept = self.calls.nodes if self.kept is not None else ()
         self.tracer.graph.eliminate_dead_code(lambda node: node in kept or stays(node))

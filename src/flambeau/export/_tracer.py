@@ -60,7 +60,13 @@ class Tracer(PythonKeyTracer):
         if isinstance(tensor, FakeTensor):
             raise InsideAStep
         self.constants[name] = tensor.detach() if type(tensor) is _C.Tensor else tensor
-        return self._weight("c", InputKind.CONSTANT_TENSOR, name, tensor)
+        node = self._weight("c", InputKind.CONSTANT_TENSOR, name, tensor)
+        self.remember(node, tensor)
+        return node
+
+    def set_constant(self, node, values):
+        """Gives the constant of a placeholder other values."""
+        self.constants[next(spec.target for spec in self.inputs if spec.arg.name == node.name)] = values
 
     def branch(self):
         """Branches take tensors from outside as arguments."""

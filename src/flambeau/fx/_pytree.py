@@ -1,5 +1,7 @@
 """Takes arguments apart by a spec that is known: for what a traced function was called with, checked loosely."""
 
+from collections import namedtuple
+
 from ..utils import _pytree
 
 _RULES = {}
@@ -46,5 +48,5 @@ def _same_length(items, spec):
     return len(items) == spec.num_children
 
 
-for _kind, _rule in ((dict, _by_key), (list, _first), (tuple, _first)):
+for _kind, _rule in ((dict, _by_key), (list, _first), (tuple, _first), (namedtuple, _first)):
     register_pytree_flatten_spec(_kind, _rule, _same_length)

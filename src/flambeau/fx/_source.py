@@ -1,5 +1,7 @@
-"""Generated functions: made of source that tracebacks and debuggers can show, through `linecache`."""
+"""Source of functions: read from their files, and that of generated ones, which tracebacks and debuggers can show
+through `linecache`."""
 
+import ast
 import linecache
 from collections import deque
 from itertools import count
@@ -7,6 +9,14 @@ from itertools import count
 _numbers = count()
 _PREFIX = "<flambeau graph "
 _forgotten = deque()  # file names whose source nobody needs any more
+
+
+def parsed(text):
+    """The syntax tree of a function's source as it stands in its file: indented, with texts that may be not."""
+    if not text[:1].isspace():
+        return ast.parse(text)
+    whole = ast.parse("if True:\n" + text).body[0]
+    return ast.increment_lineno(ast.Module(whole.body, []), -1)
 
 
 def compiled(code, filename=None):

@@ -20,6 +20,7 @@ from .. import _C
 from .._absent import refusal, say_once
 from .._shown import shown
 from ..futures import Future as Future
+from ._containers import ScriptDict, ScriptList
 from ._modules import Attribute as Attribute
 from ._modules import Error as Error
 from ._modules import RecursiveScriptModule as RecursiveScriptModule
@@ -49,6 +50,8 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     that source. What has no form in TorchScript is a NotImplementedError then, which says where it stands.
 
     A Module comes back as a copy that shares its tensors, of a class that also is a ScriptModule; a class as it is.
+    A list or dict comes back as a copy whose items have one type. Modules that define `__prepare_scriptable__()` are
+    replaced by what it gives.
 
     >>> import flambeau
     >>> @flambeau.jit.script
@@ -57,19 +60,44 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     >>> double(flambeau.ones(1))
     tensor([2.])
     """
+    if type(obj) in _CONTAINERS:
+        return _CONTAINERS[type(obj)](obj)
     if not callable(obj):
         raise TypeError(f"jit.script: expected a function, class or Module, got {shown(obj)}")
     if _isinstance(obj, (ScriptModule, ScriptFunction, type)):
         return obj
     if _isinstance(obj, flambeau.nn.Module):
-        return _scripted(obj)
+        return _scripted(_prepared(obj, {}))
     return ScriptFunction(obj) if _isinstance(obj, types.FunctionType) else obj
+
+
+_CONTAINERS = {list: ScriptList, dict: ScriptDict}
+
+
+def _prepared(module, known):
+    """The module with the stand-ins of those that say they have one; itself where none says so."""
+    if id(module) in known:
+        return known[id(module)][1]
+    if "_modules" not in vars(module):
+        raise RuntimeError(f"jit.script: {type(module).__name__}.__init__ has not called super().__init__()")
+    stand_in = module.__prepare_scriptable__() if hasattr(module, "__prepare_scriptable__") else module
+    known[id(module)] = module, stand_in  # with the module: its id must stay its own
+    if not _isinstance(stand_in, flambeau.nn.Module):
+        return stand_in
+    children = {name: _prepared(child, known) for name, child in stand_in._modules.items() if child is not None}
+    changed = {name: child for name, child in children.items() if child is not stand_in._modules[name]}
+    if changed:
+        stand_in = copy.copy(stand_in)
+        stand_in._modules = {**stand_in._modules, **changed}
+        known[id(module)] = module, stand_in
+    return stand_in
 
 
 def _scripted(module):
     kind = type(module)
     if kind not in _CLASSES:
-        _CLASSES[kind] = type(kind.__name__, (kind, Scripted), {"__module__": kind.__module__, "_scripted_class": kind})
+        bases = (Scripted,) if issubclass(Scripted, kind) else (kind, Scripted)
+        _CLASSES[kind] = type(kind.__name__, bases, {"__module__": kind.__module__, "_scripted_class": kind})
     found = copy.copy(module)
     found.__class__ = _CLASSES[kind]
     for name, value in vars(module).items():
@@ -179,7 +207,12 @@ def fork(func, *args, **kwargs):
 
 def wait(future):
     """The result of `fork`."""
+    if not _isinstance(future, Future):
+        raise RuntimeError(f"jit.wait: expected the Future that fork gives, got {shown(future)}")
     return future.wait()
+
+
+_fork, _wait = fork, wait
 
 
 def optimize_for_inference(mod, other_methods=None):

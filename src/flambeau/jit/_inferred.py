@@ -9,7 +9,7 @@ import flambeau
 
 from .. import _C
 from ._settled import Settled
-from ._types import NotScriptable, taken_apart, type_of, type_text, without_none
+from ._types import NotScriptable, resolved, taken_apart, type_of, type_text, without_none
 
 _RANK = {"bool": 0, "int": 1, "float": 2, "complex": 3}
 #: results of functions of Python's
@@ -63,7 +63,7 @@ class Inferred(Settled):
                 kind = eval(kind, self.scope)
             except Exception:  # what the module has not got is no type here
                 kind = flambeau.Tensor
-        return type_text(type(None) if kind is None else kind, self.named)
+        return type_text(type(None) if kind is None else resolved(kind, self.scope), self.named)
 
     def _of(self, value):
         return None if isinstance(value, (types.ModuleType, flambeau.nn.Module)) else type_of(value, self.named)

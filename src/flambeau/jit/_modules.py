@@ -169,7 +169,7 @@ class RecursiveScriptModule(ScriptModule):
             elif name in kind.parameters and (value is None or isinstance(value, flambeau.Tensor)):
                 self._parameters[name] = value if value is None or isinstance(
                     value, flambeau.nn.Parameter) else flambeau.nn.Parameter(value.detach(), value.requires_grad)
-            elif isinstance(value, flambeau.Tensor) or name in kind.buffers:
+            elif name in kind.buffers:
                 self.register_buffer(name, value)
             else:
                 object.__setattr__(self, name, value)

@@ -3,6 +3,7 @@
 import dataclasses
 import enum
 import inspect
+import sys
 import types
 
 import flambeau
@@ -13,7 +14,7 @@ from ..nn import Module
 from ._classes import home_of
 from ._compile import SPECIAL
 from ._source import Source
-from ._types import NotScriptable, type_of, type_text
+from ._types import NotScriptable, resolved, type_of, type_text
 from ._writing import number, quoted
 
 _GRADIENTS = """
@@ -145,7 +146,8 @@ class Kinds:
         return "\n".join([f"class {name}:", *declared, *methods]) + "\n"
 
     def _fields(self, kind):
-        hints = getattr(kind, "__annotations__", {})
+        scope = vars(sys.modules.get(kind.__module__, flambeau))
+        hints = {name: resolved(hint, scope) for name, hint in getattr(kind, "__annotations__", {}).items()}
         self.attributes[kind] = {name: type_text(hints.get(name, flambeau.Tensor), self.name) for name in kind._fields}
         return [f"  {name} : {type_}" for name, type_ in self.attributes[kind].items()]
 

@@ -194,6 +194,8 @@ def attribute(value, name):
         return getattr(value, name)
     if isinstance(vars(type(value)).get(name), types.MemberDescriptorType) and isinstance(value, tuple):
         return getattr(value, name)  # one of several named results
+    if isinstance(value, tuple) and name in getattr(type(value), "_fields", ()):
+        return tuple.__getitem__(value, type(value)._fields.index(name))
     if isinstance(value, enum.Enum) and name in ("name", "value"):
         return getattr(value, name)
     if name in ("dtype", "layout") and isinstance(value, _C.Tensor):

@@ -131,12 +131,22 @@ def _attributes(module, kinds):
     return found
 
 
+def _forward(module):
+    """["forward"], or nothing of a module that only holds others."""
+    return ["forward"] if type(module).forward is not Module.forward else []
+
+
 def scripted_module(module):
     """The module as one whose class and methods are a program: a RecursiveScriptModule."""
     script = Script()
     exported = [name for name in dir(type(module)) if getattr(getattr(type(module), name), "_jit_export", False)]
-    for name in ("forward", *exported):
+    for name in (*_forward(module), *exported):
         script.method(module, name)
+    for child in module.modules():
+        if id(child) not in script.methods:  # nobody calls it but who takes it out of the program
+            with contextlib.suppress(NotScriptable):
+                for name in _forward(child):
+                    script.method(child, name)
     classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()),
                       lambda m: _attributes(m, script.kinds), script.texts,
                       lambda m: script.merged.names(m._program)[m._kind.qualified] if finished(m) else None)

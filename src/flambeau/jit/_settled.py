@@ -4,13 +4,13 @@ import ast
 import builtins
 import enum
 import inspect
-import textwrap
 import types
 
 import flambeau
 
 from .. import _C
 from .._shown import shown
+from ..fx._source import parsed
 from ..nn import Module
 from ..ops import OPS
 from ._modules import ScriptFunction
@@ -36,8 +36,8 @@ class Settled:
         try:
             if text is None:
                 lines, self.first = inspect.getsourcelines(function)
-                text = textwrap.dedent("".join(lines))
-            tree = ast.parse(text)
+                text = "".join(lines)
+            tree = parsed(text)
         except (OSError, TypeError, SyntaxError):
             raise NotScriptable(f"jit.script: the source of {shown(function.__name__)} is not at hand") from None
         self.node = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)), None)

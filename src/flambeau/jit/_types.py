@@ -20,8 +20,18 @@ class NotScriptable(NotImplementedError):
     """Python that has no form in TorchScript."""
 
 
+def resolved(kind, scope):
+    """A type whose parts may be texts, as in List["Point"], with the types that those name in `scope`."""
+    try:
+        return typing.get_type_hints(types.SimpleNamespace(__annotations__={"kind": kind}), scope)["kind"]
+    except (NameError, TypeError, SyntaxError, AttributeError):
+        return kind
+
+
 def type_text(kind, named=lambda kind: None):
     """A type as TorchScript writes it; `named` gives the names of classes of one's own."""
+    if isinstance(kind, typing.ForwardRef):
+        kind = kind.__forward_arg__
     if isinstance(kind, str):
         kind = eval(kind, {**vars(typing), "torch": flambeau, "Tensor": flambeau.Tensor, "flambeau": flambeau})
     if kind in _TYPES:

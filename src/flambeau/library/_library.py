@@ -106,8 +106,10 @@ def _devices(device_types):
     return (device_types,) if isinstance(device_types, str) else tuple(device_types)
 
 
-def define(qualname, schema, *, lib=None, tags=()):
+def define(qualname, schema, alias_analysis="", *, lib=None, tags=()):
     """Registers an operator by its schema alone; `impl` gives it implementations.
+
+    `define(lib, schema)` is a decorator: the function is the operator's implementation on every device.
 
     >>> import flambeau
     >>> flambeau.library.define("example::twice", "(Tensor x) -> Tensor")
@@ -117,8 +119,11 @@ def define(qualname, schema, *, lib=None, tags=()):
     >>> flambeau.ops.example.twice(flambeau.ones(1))
     tensor([2.])
     """
+    if isinstance(qualname, Library):
+        return impl(qualname, qualname.define(schema, alias_analysis, tags=tags), "CompositeImplicitAutograd")
     _owned(lib, qualname)
     _define(qualname, schema, _tags(qualname, tags))
+    return None
 
 
 def _tags(name, tags):
@@ -160,15 +165,31 @@ def _slot(key):
 
 
 def impl(qualname, types="default", func=None, *, lib=None):
-    """Decorator: the implementation of an operator for device types (or PyTorch's dispatch keys)."""
+    """Decorator: the implementation of an operator for device types (or PyTorch's dispatch keys).
+
+    `impl(lib, name, key)` is the form for an operator of a Library.
+    """
+    if isinstance(qualname, Library):
+        return partial(_implemented, qualname, types, func or "")
     _owned(lib, qualname)
 
     def register(function):
+        _check_function(qualname, function)
         for key in (types,) if isinstance(types, str) else types:
             _put(find(qualname), key, function)
         return function
 
     return register if func is None else register(func)
+
+
+def _implemented(lib, op_name, key, function):
+    lib.impl(op_name, function, key)
+    return function
+
+
+def _check_function(name, function):
+    if not callable(function):
+        raise TypeError(f"impl: the implementation of {shown(name)} must be a function, got {shown(function)}")
 
 
 def register_kernel(op, device_types, func=None, /, *, lib=None):
@@ -272,6 +293,9 @@ def fallthrough_kernel():
     raise NotImplementedError("fallthrough_kernel is a mark for Library.impl and must not be called")
 
 
+_RESERVED = {"prim"}
+
+
 class Library:
     """A namespace to define operators in: Library("mylib", "DEF"), or to add to ("FRAGMENT", "IMPL").
 
@@ -287,6 +311,9 @@ class Library:
     def __init__(self, ns, kind, dispatch_key=""):
         if kind not in ("DEF", "IMPL", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {shown(kind)}; use 'DEF', 'IMPL' or 'FRAGMENT'")
+        if ns in _RESERVED:
+            raise ValueError(f"Library: the namespace {shown(ns)} belongs to scripts; choose "
+                             "another name")
         if ns == "aten":
             raise NotImplementedError("Library: operators of 'aten' are records of flambeau.ops and cannot be "
                                       "replaced; use a TorchDispatchMode to change what they do")
@@ -313,6 +340,7 @@ class Library:
             raise NotImplementedError("Library.impl: with_keyset=True is not available: there are no dispatch keys")
         if fn is fallthrough_kernel:
             return
+        _check_function(op_name, fn)
         operator = find(self._qualified(op_name))
         _put(operator, dispatch_key or self.dispatch_key, fn, allow_override)
 

@@ -6,7 +6,9 @@ Each name of `_OPERATORS` is the operator of that name in `flambeau.ops`.
 import warnings
 
 from .._absent import refusals
-from .._tensor.overriding import has_torch_function as _any_overrides
+from .._tensor.overriding import has_torch_function as has_torch_function
+from .._tensor.overriding import has_torch_function_unary as has_torch_function_unary
+from .._tensor.overriding import has_torch_function_variadic as has_torch_function_variadic
 from ..ops.kinds import ALIASES, OPS
 from ._attention_forward import multi_head_attention_forward as multi_head_attention_forward
 from ._chunked_loss import linear_cross_entropy as linear_cross_entropy
@@ -99,24 +101,6 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
     tensor([0.5000, 0.5000])
     """
     return _softmax(-input, _softmax_dim("softmin", input.dim(), _stacklevel) if dim is None else dim, dtype=dtype)
-
-
-# ---- what other code asks of this module ----------------------------------------------------------------------------
-
-
-def has_torch_function(relevant_args):
-    """Whether one of the arguments has a class that overrides operators."""
-    return _any_overrides(relevant_args)
-
-
-def has_torch_function_unary(x):
-    """has_torch_function of one argument."""
-    return _any_overrides((x,))
-
-
-def has_torch_function_variadic(*args):
-    """has_torch_function of the arguments given."""
-    return _any_overrides(args)
 
 
 globals().update(refusals("nn.functional", "add what scaled_mm gives", """

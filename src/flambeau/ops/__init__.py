@@ -61,7 +61,7 @@ from . import views as views
 from . import windows as windows
 from .kinds import OPS as OPS
 from .kinds import public as public
-from .namespaces import known as _known
+from .namespaces import namespace as _namespace
 
 
 def load_library(path):
@@ -71,7 +71,6 @@ def load_library(path):
 
 
 def __getattr__(name):
-    found = _known(name)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute or operator library {shown(name)}")
-    return found
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
+    return _namespace(name)  # a library may be asked for before it has operators: what is missing then is the operator

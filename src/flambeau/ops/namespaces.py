@@ -2,6 +2,7 @@
 
 from importlib import import_module
 
+from .. import _C
 from .kinds import OPS
 
 _NAMESPACES = {}
@@ -74,6 +75,9 @@ class Namespace:
 
     def __getattr__(self, name):
         raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
+
+    def __repr__(self):
+        return f"<operators of the library '{self._name}'>"
 
 
 class _AtenPacket:
@@ -191,6 +195,14 @@ class _Records(Namespace):
 
 _NAMESPACES["aten"] = _Aten("aten")
 _NAMESPACES["torchvision"] = _Records("torchvision")
+
+
+def _packet_of(op):
+    """What stands for all overloads of an operator: `flambeau.ops.aten.add` of `add`."""
+    return getattr(_NAMESPACES["aten"], op.name.partition(".")[0])
+
+
+_C.Op.overloadpacket = _C.Op._overloadpacket = property(_packet_of)
 
 
 def operator_of(space, name):

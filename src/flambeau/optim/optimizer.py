@@ -10,6 +10,7 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
+from .._tensor.overriding import takes_dispatch
 from ..utils.hooks import RemovableHandle
 from ._for_others import ParamsT as ParamsT
 from ._for_others import _default_to_fused_or_foreach as _default_to_fused_or_foreach
@@ -356,7 +357,7 @@ def _among(param, params):
 
 
 def _wraps(t):
-    return isinstance(t, flambeau.Tensor) and hasattr(type(t), "__torch_dispatch__")
+    return isinstance(t, flambeau.Tensor) and takes_dispatch(type(t))
 
 
 def _made_dense(state):

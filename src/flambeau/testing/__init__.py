@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import flambeau
 
 from .._shown import shown
+from ._file_check import FileCheck as FileCheck
 
 _TOLERANCES = {  # dtype -> (rtol, atol)
     flambeau.float16: (1e-3, 1e-5),
@@ -295,4 +296,4 @@ def _drawn(shape, dtype, device, low, high):
     return flambeau.empty(shape, device=device, dtype=drawn).uniform_(low, high).to(dtype)
 
 
-__all__ = ["assert_allclose", "assert_close", "default_tolerances", "make_tensor"]
+__all__ = ["FileCheck", "assert_allclose", "assert_close", "default_tolerances", "make_tensor"]

@@ -74,13 +74,8 @@ def _is_inplace(op):
 
 # --- which modes there are --------------------------------------------------------------------------------------------
 
-def _get_current_dispatch_mode_stack():
-    """The dispatch modes that this thread is in, newest last."""
-    return list(_modes.dispatch)
-
-
 def _get_current_dispatch_mode():
-    """The newest of them; None without any."""
+    """The newest dispatch mode; None without any."""
     return _modes.dispatch[-1] if _modes.dispatch else None
 
 

@@ -1,5 +1,7 @@
 """Dictionaries whose keys are told apart by identity and do not keep them alive: `==` of tensors is no comparison."""
 
+import builtins
+import copy
 import weakref
 from collections.abc import MutableMapping
 
@@ -85,7 +87,7 @@ class WeakIdKeyDictionary(MutableMapping):
                 yield key
 
     def __repr__(self):
-        return f"<{type(self).__name__} with {len(self)} entries>"
+        return f"<{type(self).__name__} at {id(self):#x} with {len(self)} entries>"
 
     def keyrefs(self):
         """The references to the keys."""
@@ -97,9 +99,35 @@ class WeakIdKeyDictionary(MutableMapping):
 
     __copy__ = copy
 
+    def __deepcopy__(self, memo):
+        """The same keys, since a copied key would be found by nobody; the values copied."""
+        found = type(self)(None, self.ref_type)
+        for key, value in self.items():
+            found[key] = copy.deepcopy(value, memo)
+        return found
+
+    def items(self):
+        """A list of (key, value) pairs, which keep their keys alive."""
+        return [(key, value) for ref, value in list(self.data.items()) if (key := ref()) is not None]
+
+    def update(self, dict=(), /, **named):
+        """Takes over the entries of a mapping, or of pairs: all of them are read before the first is taken."""
+        pairs = dict.items() if hasattr(dict, "items") else builtins.dict(dict).items()
+        for key, value in [*pairs, *named.items()]:
+            self[key] = value
+
     def __or__(self, other):
+        if not hasattr(other, "items"):
+            return NotImplemented
         found = self.copy()
         found.update(other)
+        return found
+
+    def __ror__(self, other):
+        if not hasattr(other, "items"):
+            return NotImplemented
+        found = type(self)(other, self.ref_type)
+        found.update(self)
         return found
 
     def __ior__(self, other):

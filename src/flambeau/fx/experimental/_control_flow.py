@@ -62,6 +62,7 @@ class _Branch:
         with self.fake, inner:
             self.result = function(*self.values)
         self.leaves, self.spec = _pytree.tree_flatten(self.result)
+        self.tracer.renew_constants()
         self.output = [self.tracer.of_value(x) for x in self.leaves]
 
     def _from_outside(self, tensor):

@@ -37,9 +37,9 @@ class FoldedGraphModule(GraphModule):
             return
         self.has_folding_been_run = True
         for k, value in enumerate(self.const_subgraph_module()):
-            value = value.detach().to(self.device_for_folded_attrs)
-            setattr(self, f"{self.fx_const_folded_attrs_name}{k}", Parameter(value, requires_grad=False)
-                    if value.is_floating_point() else value)
+            kept = value.detach().to(self.device_for_folded_attrs)
+            setattr(self, f"{self.fx_const_folded_attrs_name}{k}", Parameter(kept, requires_grad=value.requires_grad)
+                    if kept.is_floating_point() else kept)
 
 
 def get_unique_attr_name_in_module(mod_traced, name):

@@ -14,7 +14,9 @@ import flambeau
 from ... import _C
 from ..._shown import shown
 from ..._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
-from ..._tensor.overriding import TorchDispatchMode, _modes
+from ..._tensor.overriding import TorchDispatchMode, _modes, disable_torch_dispatch
+from ...control_flow import cond
+from ...ops import OPS
 from ...utils import _pytree
 from .._pytree_codegen import _PyTreeCodeGen, _PyTreeInfo
 from .._symbolic_trace import Tracer
@@ -49,6 +51,7 @@ class PythonKeyTracer(Tracer):
         self.graph = Graph()
         self.tensor_attrs, self._kept = {}, []
         self.size_nodes = SizeNodes(self)
+        self._made, self._lifted = {}, []
 
     def branch(self):
         """A Tracer for a branch of control flow."""
@@ -87,7 +90,36 @@ class PythonKeyTracer(Tracer):
         node = self.size_nodes.zeros_of(tensor) or self.create_arg(tensor)
         describe(node, tensor)
         self.known[tensor] = Proxy(node, self)
+        self.remember(node, tensor)
         return node
+
+    def made(self, tensor):
+        """Says that the program has made a tensor of values of Python."""
+        self._made[id(tensor)] = tensor
+
+    def remember(self, node, constant):
+        """Keeps the values of a constant that the program has made, in case it writes into it."""
+        if id(constant) in self._made:
+            with disable_torch_dispatch():
+                self._lifted.append((node, constant, constant._version, constant.detach().clone()))
+
+    def renew_constants(self):
+        """Where the program has made a constant and writes into it, each run of the graph begins with a copy."""
+        for node, constant, version, values in self._lifted:
+            if constant._version == version:
+                continue
+            self.set_constant(node, values)
+            with self.graph.inserting_before(node.next if node.op == "get_attr" else self._first_step()):
+                copied = self.graph.create_node("call_function", OPS["clone"], (node,), {})
+            copied.meta = dict(node.meta)
+            node.replace_all_uses_with(copied, delete_user_cb=lambda user, copied=copied: user is not copied)
+
+    def _first_step(self):
+        return next(n for n in self.graph.nodes if n.op != "placeholder")
+
+    def set_constant(self, node, values):
+        """Gives the constant of a Node other values."""
+        setattr(self.root, node.target, values)
 
 
 def _mapped(leaf, value):
@@ -118,7 +150,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def higher_order(self, op, functions, operands):
         """The result of a control flow operator, which becomes one Node with graphs of its functions as arguments; None
         where it is to run step by step."""
-        return capture(self, op, functions, operands) if self.enable_tracing else None
+        if self.enable_tracing:
+            return capture(self, op, functions, operands)
+        if op is cond and self.tracing_mode != "real":
+            return functions[0](*operands[1])  # without values: both functions give the same shapes
+        return None
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -166,6 +202,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if isinstance(args[0], FakeTensor):
             raise DataDependentOutputException(func)
         return func(*args)
+
+    def after_making(self, tensor):
+        """Tells the tracer."""
+        if self.enable_tracing:
+            self.tracer.made(tensor)
 
     def before_reading(self, tensor):
         """RuntimeError where Python reads a value that other arguments would change."""
@@ -338,6 +379,7 @@ def _trace(f, args, tracing_mode, table, stack_traces, module_stack, fake):
         result = f(*inputs)
     result = tracer.of_value(result)
     tracer.size_nodes.assertions(mode.shape_env)
+    tracer.renew_constants()
     tracer.create_node("output", "output", (result,), {})
     if not all(_pytree.tree_is_leaf(arg) for arg in args):
         info = _PyTreeInfo([f"arg{k}" for k in range(len(args))], spec_of(args), None)

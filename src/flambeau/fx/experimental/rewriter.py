@@ -2,11 +2,11 @@
 
 import ast
 import inspect
-import textwrap
 import types
 
 import flambeau
 
+from .._source import parsed
 from .._symbolic_trace import Tracer
 
 
@@ -16,7 +16,7 @@ class AST_Rewriter(ast.NodeTransformer):
 
     def rewrite(self, fn):
         """The function made of the changed source, with the globals and the closure that it had."""
-        tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
+        tree = parsed(inspect.getsource(fn))
         ast.increment_lineno(tree, fn.__code__.co_firstlineno - 1)  # tracebacks show the lines of the program
         definition = next(n for n in self.visit(tree).body if isinstance(n, ast.FunctionDef))
         definition.decorator_list = []

@@ -2,6 +2,7 @@
 
 from ... import Tensor, bfloat16, device, dtype, float16, float32, float64, no_grad
 from ..._shown import shown
+from ..._tensor.overriding import takes_dispatch
 from ..parameter import Parameter, is_lazy
 from ._switches import get_overwrite_module_params_on_conversion, get_swap_module_params_on_conversion
 
@@ -23,7 +24,8 @@ class ConvertMethods:
                 changed_grad = None if param.grad is None else fn(param.grad)
             swap = get_swap_module_params_on_conversion()
             overwrite = (get_overwrite_module_params_on_conversion() or changed.device.type != param.device.type
-                         or (hasattr(param, "_own_part") and changed.dtype is not param.dtype))  # of DTensors
+                         or (hasattr(param, "_own_part") and changed.dtype is not param.dtype)  # of DTensors
+                         or takes_dispatch(type(changed)))  # what it wraps is not in its memory
             if swap or not overwrite or is_lazy(param):
                 param.data = changed  # the same object: optimizers keep their hold on it, and a lazy one waits on
             else:

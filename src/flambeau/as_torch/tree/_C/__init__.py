@@ -8,6 +8,10 @@ from .... import _C
 from ...._absent import refused_class
 from ...._tensor.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ...._tensor.overriding import disable_torch_function as DisableTorchFunction
+from ...._tensor.overriding import dispatch_modes, function_modes
+from ...._tensor.overriding import has_torch_function as _has_torch_function
+from ...._tensor.overriding import has_torch_function_unary as _has_torch_function_unary
+from ...._tensor.overriding import has_torch_function_variadic as _has_torch_function_variadic
 from ....amp import autocast
 from ....library._enumerations import DispatchKey as DispatchKey
 from ....nn.modules._convert import _parse_to
@@ -28,6 +32,26 @@ _LATER = {"CompilationUnit": "flambeau.jit", "ScriptFunction": "flambeau.jit", "
 
 def __getattr__(name):
     return getattr(importlib.import_module(_LATER[name]) if name in _LATER else _C, name)
+
+
+def _len_torch_function_stack():
+    """How many function modes this thread is in."""
+    return len(function_modes())
+
+
+def _len_torch_dispatch_stack():
+    """How many dispatch modes this thread is in."""
+    return len(dispatch_modes())
+
+
+def _get_function_stack_at(index):
+    """The function mode at this place, 0 being the outermost."""
+    return function_modes()[index]
+
+
+def _get_dispatch_stack_at(index):
+    """The dispatch mode at this place, 0 being the outermost."""
+    return dispatch_modes()[index]
 
 
 class DispatchKeySet(frozenset):

@@ -61,7 +61,7 @@ class SubgraphMatcher:
 
     def match(self, graph, node_name_match=""):
         """[InternalMatch of each place of the graph]; node_name_match: Nodes with this in both names are the same."""
-        starts = [[n for n in reversed(graph.nodes) if self._nodes_are_equal(anchor, n, node_name_match)]
+        starts = [[n for n in graph.nodes if self._nodes_are_equal(anchor, n, node_name_match)]
                   for anchor in self.pattern_anchors]
         found = []
         self._extend(starts, InternalMatch(list(self.pattern_anchors)), found, node_name_match)

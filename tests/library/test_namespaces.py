@@ -1,0 +1,69 @@
+"""`flambeau.ops.<library>`: namespaces of operators."""
+
+import pytest
+
+import flambeau
+from flambeau.library import Library, define, impl
+from flambeau.utils import _python_dispatch
+
+
+def test_a_library_may_be_asked_for_before_it_is_made():
+    space = flambeau.ops.later_library
+    assert not hasattr(space, "double") and "later_library" in repr(space)
+    with pytest.raises(AttributeError, match="'later_library' object has no attribute 'double'"):
+        space.double(1)
+    library = Library("later_library", "DEF")
+    library.define("double(Tensor x) -> Tensor")
+    library.impl("double", lambda x: 2 * x, "CPU")
+    assert space.double(flambeau.ones(1)).item() == 2 and flambeau.ops.later_library is space
+
+
+def test_names_of_python_are_no_libraries():
+    assert not hasattr(flambeau.ops, "__wrapped__")
+
+
+def test_decorators_with_a_library():
+    library = Library("decorated_library", "DEF")
+
+    @define(library, "triple(Tensor x) -> Tensor")
+    def triple(x):
+        return 3 * x
+
+    library.define("half(Tensor x) -> Tensor")
+
+    @impl(library, "half", "CPU")
+    def half(x):
+        return x / 2
+
+    space, x = flambeau.ops.decorated_library, flambeau.ones(1)
+    assert space.triple(x).item() == 3 and triple(x).item() == 3 and space.half(x).item() == half(x).item() == 0.5
+    impl(Library("decorated_library", "IMPL"), space.half.default, "Meta")(lambda x: x)
+    assert space.half(x.to("meta")).shape == (1,)
+
+
+def test_what_a_library_refuses():
+    library = Library("refusing_library", "DEF")
+    library.define("once(Tensor x) -> Tensor")
+    with pytest.raises(TypeError, match="must be a function, got 3"):
+        library.impl("once", 3, "CPU")
+    with pytest.raises(ValueError, match="belongs to scripts"):
+        Library("prim", "DEF")
+
+
+def test_the_packet_of_an_operator():
+    aten = flambeau.ops.aten
+    for name in ("add", "mm", "add_", "max", "linear"):
+        packet = getattr(aten, name)
+        assert packet.default.overloadpacket is packet
+    seen = []
+
+    class Mode(flambeau.overrides.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func.overloadpacket)
+            return func(*args, **(kwargs or {}))
+
+    x = flambeau.ones(2, 2)
+    with Mode():
+        assert _python_dispatch._get_current_dispatch_mode_stack()[-1] is _python_dispatch._get_current_dispatch_mode()
+        (x @ x).max(0)
+    assert seen == [aten.matmul, aten.max] and _python_dispatch._get_current_dispatch_mode() is None
