@@ -108,3 +108,12 @@ def test_parameter_dict():
     assert [name for name, _ in params.named_parameters()] == ["b"]
     with pytest.raises(TypeError, match="keys must be strings"):
         params[3] = flambeau.zeros(1)
+
+
+def test_old_names_warn():
+    with pytest.warns(FutureWarning, match="subclass Module"):
+        container = nn.Container(a=nn.Identity())
+    assert list(container._modules) == ["a"]
+    with pytest.warns(FutureWarning, match="NLLLoss"):
+        loss = nn.NLLLoss2d(reduction="sum")
+    assert isinstance(loss, nn.NLLLoss) and loss.reduction == "sum"

@@ -101,6 +101,7 @@ def test_gradients_reach_every_weight():
         (lambda: rnn.pack_padded_sequence(flambeau.zeros(3, 2), [4, 1]), RuntimeError, "3 steps"),
         (lambda: rnn.pack_padded_sequence(flambeau.zeros(3, 2), [3]), RuntimeError, "one length for each of the 2"),
         (lambda: rnn.pad_sequence([]), RuntimeError, "expected an iterable of one or more tensors"),
+        (lambda: rnn.pad_sequence(5), RuntimeError, "expected an iterable of one or more tensors"),
     ],
 )
 def test_wrong_use(act, error, text):
