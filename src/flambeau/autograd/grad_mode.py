@@ -22,7 +22,8 @@ class _Scope:
     def __call__(self, func):
         if isinstance(func, type):
             warnings.warn(f"{type(self).__name__}: decorating a class, here {func.__name__}, gives a function that "
-                          "makes objects in this scope, and no class; decorate __init__ instead", FutureWarning, stacklevel=2)
+                          "makes its objects in this scope; decorate __init__ to keep the class", FutureWarning,
+                          stacklevel=2)
         code = getattr(func, "__code__", None)
         if code is not None and code.co_flags & _GENERATOR:
             return _scoped_generator(self._again, func)
