@@ -59,8 +59,8 @@ def _gradients(name, outputs, inputs, grads, create_graph, strict):
         raise RuntimeError(f"{name}: the outputs are independent of inputs {missing}; not allowed with strict=True")
     if strict and create_graph and not all(g.requires_grad for g in found):
         constant = [k for k, g in enumerate(found) if not g.requires_grad]
-        raise RuntimeError(f"{name}: the derivatives by inputs {constant} are constant, so that no graph of them can be "
-                           "made; not allowed with strict=True")
+        raise RuntimeError(f"{name}: the derivatives by inputs {constant} are constant and have no graph; not "
+                           "allowed with strict=True")
     return tuple(OPS["zeros_like"](x.detach()) if g is None else g for g, x in zip(found, inputs, strict=True))
 
 
