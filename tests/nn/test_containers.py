@@ -117,3 +117,12 @@ def test_old_names_warn():
     with pytest.warns(FutureWarning, match="NLLLoss"):
         loss = nn.NLLLoss2d(reduction="sum")
     assert isinstance(loss, nn.NLLLoss) and loss.reduction == "sum"
+
+
+def test_parameter_dict_sorts_the_keys_of_a_plain_dict():
+    one = nn.Parameter(flambeau.ones(1))
+    for made, expected in ((nn.ParameterDict({"b": one, "a": one}), ["a", "b"]),
+                           (nn.ParameterDict(OrderedDict(b=one, a=one)), ["b", "a"]),
+                           (nn.ParameterDict([("b", one), ("a", one)]), ["b", "a"]),
+                           (nn.ParameterDict(nn.ParameterDict([("b", one), ("a", one)])), ["b", "a"])):
+        assert list(made) == expected and list(made.state_dict()) == expected

@@ -235,3 +235,11 @@ def test_few_sequences_are_the_same_on_any_number_of_threads(kind, batch, dtype)
         flambeau.set_num_threads(before)
     for a, b, c in zip(*found, strict=True):
         assert flambeau.equal(a, b) and flambeau.equal(a, c)
+
+
+def test_cells_without_hidden_units():
+    for cell in (nn.RNNCell(4, 0), nn.GRUCell(4, 0), nn.LSTMCell(4, 0)):
+        for shape in ((3, 4), (4,)):
+            found = cell(flambeau.ones(shape))
+            for state in found if isinstance(found, tuple) else (found,):
+                assert state.shape == (*shape[:-1], 0)
