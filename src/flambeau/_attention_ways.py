@@ -20,8 +20,6 @@ class SDPBackend(enum.IntEnum):
     FLASH_ATTENTION the fused kernel, which on CUDA is EFFICIENT_ATTENTION too; MATH ordinary operators.
     """
 
-    __module__ = "flambeau.nn.attention"  # its public place
-
     ERROR = -1
     MATH = 0
     FLASH_ATTENTION = 1
