@@ -82,11 +82,12 @@ void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, Tenso
   TensorRef slice = seen_through(view, *whole, base.offset(), lazy_difference(view, base));
   TensorRef incoming = invoke(op_clone, {Value(slice.get())});
   auto inner_needs = std::make_unique<bool[]>(size_t(fn.nedges) + 1);
-  for (int k = 0, at = 1; k < fn.nedges; ++k) inner_needs[k] = k == written || needs[at++];
+  for (int k = 0, at = 1; k < fn.nedges; ++k) inner_needs[k] = k == written ? needs[0] : needs[at++];
   std::vector<TensorRef> inner(size_t(fn.nedges) + 1);
   if (fn.kind == NodeKind::Rules) hooks.apply_rules(fn, inner_needs.get(), &incoming, inner.data());
   else hooks.apply_function(fn, inner_needs.get(), &incoming, inner.data());
-  if (written >= 0 && inner[written]) inplace(op_copy, *slice, inner[written].get());
+  if (!needs[0]) whole = {};  // the base had no history before: what its rule would read was not saved
+  else if (written >= 0 && inner[written]) inplace(op_copy, *slice, inner[written].get());
   else inplace(op_zero, *slice, nullptr);
   out[0] = std::move(whole);
   for (int k = 0, at = 1; k < fn.nedges; ++k)

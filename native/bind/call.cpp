@@ -121,7 +121,7 @@ PyObject* call_native(OpObject& op, Frame& f) {
 bool may_fit(const Schema& s, PyObject* const* args, Py_ssize_t positional, Py_ssize_t keywords) {
   if (positional > s.npositional) {
     const bool ints = s.npositional && s.args[size_t(s.npositional - 1)].type == Type::Ints;
-    if (!ints || (!PyLong_Check(args[positional - 1]) && !is_symbol(args[positional - 1]))) return false;
+    if (!ints || (!PyIndex_Check(args[positional - 1]) && !is_symbol(args[positional - 1]))) return false;
   }
   if (positional + keywords < s.needed) return false;
   for (Py_ssize_t k = 0; k < std::min<Py_ssize_t>(positional, s.npositional); ++k) {

@@ -104,6 +104,19 @@ PyObject* leads_elsewhere(PyObject*, PyObject* const* a, Py_ssize_t n) {
 PyObject* level_of_tensor(PyObject*, PyObject* o) { return PyLong_FromLong(is_tensor(o) ? as_tensor(o)->level : 0); }
 
 // A second wrapper of the same, without history.
+// What a class keeps in `__slots__` rather than in the dict of its objects.
+void copy_slots(PyObject* to, PyObject* from) {
+  static PyObject* copyreg = checked(PyImport_ImportModule("copyreg")).give();
+  Held names = checked(PyObject_CallMethod(copyreg, "_slotnames", "O", Py_TYPE(from)));
+  for (Py_ssize_t k = 0; k < PyList_GET_SIZE(names.p); ++k) {
+    PyObject* name = PyList_GET_ITEM(names.p, k);
+    Held value(PyObject_GetAttr(from, name));
+    if (!value && !PyErr_ExceptionMatches(PyExc_AttributeError)) throw PythonError();
+    if (!value) PyErr_Clear();
+    else if (PyObject_SetAttr(to, name, value.p) < 0) throw PythonError();
+  }
+}
+
 TensorRef copy_wrapper(const Tensor& t) {
   auto* object = py(const_cast<Tensor*>(&t));
   TensorRef copy = TensorRef::steal(new_subclass(Py_TYPE(object)));
@@ -113,10 +126,13 @@ TensorRef copy_wrapper(const Tensor& t) {
   copy->flags |= t.flags & (kDispatch | kInference);
   if (t.level) {
     checked(PyObject_CallFunctionObjArgs(handlers.copy, py(copy.get()), object, nullptr));
-  } else if (t.dict) {
+    return copy;
+  }
+  if (t.dict) {
     Held dict = checked(PyObject_GenericGetDict(py(copy.get()), nullptr));
     checked(PyDict_Update(dict.p, static_cast<PyObject*>(t.dict)));
   }
+  copy_slots(py(copy.get()), object);
   return copy;
 }
 

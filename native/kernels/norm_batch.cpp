@@ -222,7 +222,7 @@ void cpu_batch_norm_backward(Call& c) {
         mixture.p[j] = T(a);
         mixture.q[j] = T(b);
         mixture.o[j] = training ? T(-a * level[j] / n) : T(0);
-        put<double>(dw.data, c.out(1).dtype, int64_t(j), along[j] * rstd[j]);
+        put<double>(dw.data, c.out(1).dtype, int64_t(j), given.numel ? along[j] * rstd[j] : 0);
         put<double>(db.data, c.out(2).dtype, int64_t(j), level[j]);
       }
       if (given.numel) batch_norm_input_gradient(*grad, *input, dx, s, mixture);

@@ -137,6 +137,7 @@ _LAZY_FROM = {
            "set_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_gpu_dtype clear_autocast_cache "
            "is_autocast_cache_enabled set_autocast_cache_enabled autocast_increment_nesting autocast_decrement_nesting",
     "random": "thread_safe_generator",
+    "autograd.anomaly_mode": "is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled",
 }
 _LAZY_NAMES = {name: module for module, names in _LAZY_FROM.items() for name in names.split()}
 has_mkl = has_cuda = has_cudnn = has_mps = False

@@ -1,5 +1,7 @@
 """Which ways to compute scaled_dot_product_attention may be taken, and which can be."""
 
+import enum
+
 from . import _C
 from ._libraries import SWITCHES, cudnn_library
 
@@ -11,6 +13,19 @@ allowed = ALL
 _FUSED = (_C.float32, _C.float16, _C.bfloat16)
 _HALVES = (_C.float16, _C.bfloat16)
 _LARGEST_HEAD = 256  # of cuDNN's
+
+
+class SDPBackend(enum.IntEnum):
+    """Ways to compute scaled_dot_product_attention: CUDNN_ATTENTION is NVIDIA's library, for halves on CUDA;
+    FLASH_ATTENTION the fused kernel, which on CUDA is EFFICIENT_ATTENTION too; MATH ordinary operators.
+    """
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
 
 
 def allow(switches):

@@ -104,6 +104,7 @@ fx._symbolic_trace fx._concrete PH PHBase PHWithMeta _assert_is_none
 fx.graph fx._codegen CodeGen PythonCode _BoxedCodeGen
 fx.graph fx._pytree_codegen _PyTreeCodeGen _PyTreeInfo
 library library._library Library
+nn.attention _attention_ways SDPBackend
 nn.modules.activation nn.modules.attention MultiheadAttention
 nn.modules.batchnorm nn.modules.lazy LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d
 nn.modules.channelshuffle nn.modules.pixelshuffle ChannelShuffle

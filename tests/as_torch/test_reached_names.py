@@ -6,6 +6,17 @@ import sys
 import pytest
 
 PROGRAMS = {
+    "functions with the name of their module": """
+        from torch.autograd.gradcheck import GradcheckError
+        from torch.nn.parallel.parallel_apply import parallel_apply
+        from torch.nn.utils.spectral_norm import spectral_norm
+        from torch.nn.utils.weight_norm import weight_norm
+        import torch.autograd.gradcheck as gradcheck
+        x = torch.ones(2, dtype=torch.double, requires_grad=True)
+        assert torch.autograd.gradcheck(torch.exp, x) and gradcheck is torch.autograd.gradcheck
+        assert torch.nn.utils.weight_norm is weight_norm and torch.nn.utils.spectral_norm is spectral_norm
+        assert torch.nn.parallel.parallel_apply is parallel_apply
+        """,
     "types of operators": """
         from torch._ops import OpOverload, OpOverloadPacket
         assert isinstance(torch.ops.aten.add.Tensor, OpOverload) and isinstance(torch.ops.aten.add, OpOverloadPacket)

@@ -83,6 +83,7 @@ def test_nan_check_can_be_left_out():
 def test_switch_as_a_function_and_as_a_scope():
     anomaly = flambeau.autograd.anomaly_mode
     with set_detect_anomaly(True, check_nan=False):
+        assert flambeau.is_anomaly_enabled is anomaly.is_anomaly_enabled
         assert anomaly.is_anomaly_enabled() and not anomaly.is_anomaly_check_nan_enabled()
     assert not anomaly.is_anomaly_enabled()
     set_detect_anomaly(True)

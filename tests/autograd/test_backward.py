@@ -298,3 +298,16 @@ def test_real_leaf_of_a_complex_result_gets_a_real_gradient():
     x = leaf([2.0])
     ((x * 1j).abs() ** 2).sum().backward()
     assert x.grad.dtype == flambeau.float64 and x.grad.item() == pytest.approx(4.0)
+
+
+def test_materialized_gradients_take_part_in_further_ones():
+    x, y = flambeau.ones(2, requires_grad=True), flambeau.ones(2, requires_grad=True)
+    second, = grad(grad((x * y).sum(), x, create_graph=True), x, flambeau.ones(2), materialize_grads=True,
+                   create_graph=True)
+    assert grad(second.sum(), x, materialize_grads=True)[0].tolist() == [0, 0]
+    assert not grad(x.sum(), y, materialize_grads=True)[0].requires_grad
+
+
+def test_gradients_by_nothing():
+    with pytest.raises(RuntimeError, match="inputs is empty"):
+        grad(flambeau.ones(1, requires_grad=True), [])

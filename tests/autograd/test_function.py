@@ -287,3 +287,39 @@ def test_missing_methods_are_named():
             return x * 1
     with pytest.raises(NotImplementedError, match=r"backward"):
         Half.apply(leaf([1.0])).sum().backward()
+
+
+def test_marking_what_is_no_input_changes_nothing():
+    class Marks(Function):
+        @staticmethod
+        def forward(ctx, x):
+            result = x.clone()
+            ctx.mark_dirty(result)
+            return result
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    x = flambeau.ones(1, requires_grad=True)
+    with pytest.warns(UserWarning, match="not an input"):
+        Marks.apply(x).backward()
+    assert x.grad.item() == 3
+
+
+def test_backward_under_both_names():
+    class Both(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+        @staticmethod
+        def vjp(ctx, g):
+            return g
+
+    with pytest.raises(RuntimeError, match="both backward and vjp"):
+        Both.apply(flambeau.ones(1, requires_grad=True)).backward()

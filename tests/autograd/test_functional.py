@@ -89,3 +89,22 @@ def test_errors():
         vjp(lambda x: x, [3])
     with pytest.raises(NotImplementedError):
         jacobian(lambda x: x, x, strategy="forward-mode")
+
+
+@pytest.mark.parametrize("transform", [jacobian, hessian, vjp, jvp, vhp, hvp])
+def test_a_graph_is_made_under_no_grad_too(transform):
+    x = flambeau.ones(3, requires_grad=True)
+    one = () if transform in (jacobian, hessian) else (flambeau.ones(()) if transform is vjp else flambeau.ones(3),)
+    for create_graph in (True, False):
+        with flambeau.no_grad():
+            found = transform(lambda x: (x ** 3).sum(), x, *one, create_graph=create_graph)
+        for result in found if isinstance(found, tuple) else (found,):
+            assert result.requires_grad == create_graph
+
+
+@pytest.mark.parametrize("transform", [jacobian, hessian, vjp, vhp, hvp])
+def test_strict_refuses_constant_derivatives(transform):
+    x = flambeau.ones(3, requires_grad=True)
+    one = () if transform in (jacobian, hessian) else (flambeau.ones(()) if transform is vjp else flambeau.ones(3),)
+    with pytest.raises(RuntimeError, match="are constant"):
+        transform(lambda x: (2 * x).sum(), x, *one, create_graph=True, strict=True)

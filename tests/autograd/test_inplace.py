@@ -242,3 +242,14 @@ def test_pairs_written_as_complex_numbers():
 
     assert flambeau.autograd.gradcheck(written, (x,))
     assert flambeau.autograd.gradgradcheck(written, (x,))
+
+
+@pytest.mark.parametrize("name, expected", [("mul_", 5), ("add_", 1), ("div_", -5 / 9), ("copy_", 1)])
+def test_the_first_history_of_a_base_comes_from_a_write_through_its_view(name, expected):
+    a, b = flambeau.tensor([2.0, 5.0]), flambeau.tensor([3.0], requires_grad=True)
+    getattr(a[1:], name)(b).sum().backward()
+    assert abs(b.grad.item() - expected) < 1e-6
+    a, b = flambeau.tensor([2.0, 5.0]), flambeau.tensor([3.0], requires_grad=True)
+    getattr(a[1:], name)(b)
+    a.sum().backward()
+    assert a.requires_grad and abs(b.grad.item() - expected) < 1e-6

@@ -135,3 +135,12 @@ def test_mode_belongs_to_the_thread():
         thread.start()
         thread.join()
     assert seen == [True]
+
+
+def test_a_decorated_class_is_a_function_and_warns():
+    with pytest.warns(FutureWarning, match="decorate __init__"):
+        @flambeau.no_grad()
+        class Made:
+            def __init__(self):
+                self.recorded = flambeau.is_grad_enabled()
+    assert Made().recorded is False

@@ -120,7 +120,7 @@ def test_functional_call():
     with pytest.raises(ValueError, match="more than one of the dicts gives a value for"):
         functional_call(net, ({"weight": before}, {"weight": before}), x)
     with pytest.raises(AttributeError):
-        functional_call(net, {"nothing": before}, x)
+        functional_call(net, {"nothing.weight": before}, x)
     norm = nn.BatchNorm1d(2)
     buffers = {k: b.clone() for k, b in norm.named_buffers()}
     functional_call(norm, buffers, x)
@@ -159,3 +159,33 @@ def test_inference_mode():
         same(vjp(lambda a: a * 2, x)[1](x)[0], 2 * x)
         assert not found.requires_grad
     same(found, net.weight.detach().expand(2, 3))
+
+
+def test_names_that_the_module_does_not_have_are_attributes_for_the_call():
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.plain, self.number = nn.Linear(1, 1), flambeau.ones(1), 2
+
+        def forward(self, x):
+            return self.inner(x) * 0 + self.plain + getattr(self, "extra", 0)
+
+    module, x = Shifted(), flambeau.zeros(1)
+    assert functional_call(module, {"extra": flambeau.ones(1), "inner.unused": x}, (x,)).item() == 2
+    assert functional_call(module, {"plain": flambeau.zeros(1)}, (x,)).item() == 0
+    assert not hasattr(module, "extra") and not hasattr(module.inner, "unused") and module.plain.item() == 1
+    for given, error in (({"number": x}, TypeError), ({"inner": x}, TypeError), ({"extra": 1}, TypeError),
+                         ({"nowhere.weight": x}, AttributeError)):
+        with pytest.raises(error):
+            functional_call(module, given, (x,))
+    with pytest.raises(RuntimeError, match="unexpected: \\['extra'\\]"):
+        functional_call(module, {"extra": x, **dict(module.named_parameters())}, (x,), strict=True)
+    assert module.number == 2 and isinstance(module.inner, nn.Linear)
+
+
+def test_a_module_that_contains_itself():
+    module = nn.Sequential(nn.Linear(1, 1))
+    module[0].around = module
+    given = {"0.around.0.weight": flambeau.full((1, 1), 3.0), "0.bias": flambeau.zeros(1)}
+    module[0].forward = lambda x: flambeau.nn.functional.linear(x, module[0].weight, module[0].bias)
+    assert functional_call(module, given, (flambeau.ones(1, 1),), tie_weights=False).item() == 3

@@ -77,3 +77,20 @@ def test_copies_of_wrapped_tensors():
                  lambda a: a.resize_(1), lambda a: a.untyped_storage().tolist(), lambda a: memoryview(a).tolist()):
         with pytest.raises((RuntimeError, BufferError, NotImplementedError)):
             vmap(lambda a, take=take: (take(a), a)[1])(x)
+
+
+def test_what_a_class_keeps_in_slots_stays_when_history_is_left_out():
+    class Slotted(Logged):
+        __slots__ = ("inner", "note")
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            opened = tree_map(lambda x: x.inner if isinstance(x, cls) else x, args)
+            return cls(func(*opened, **(kwargs or {})))
+
+    x = Slotted(flambeau.ones(2, requires_grad=True))
+    for other in (x.detach(), x.data, (x * 2).detach()):
+        assert type(other) is Slotted and other.inner.shape == (2,) and not hasattr(other, "note")
+    x.note = "kept"
+    assert x.detach().note == "kept"
+    same(flambeau.autograd.functional.jacobian(lambda x: x * x, x).inner, 2 * flambeau.eye(2))

@@ -123,3 +123,14 @@ def test_the_causal_hint_is_the_mask():
     plain, _ = layer(x, x, x, attn_mask=mask, need_weights=False)
     hinted, _ = layer(x, x, x, attn_mask=mask, need_weights=False, is_causal=True)
     assert flambeau.allclose(plain, hinted, atol=1e-6)
+
+
+def test_an_empty_batch():
+    for batch_first in (False, True):
+        layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=4, batch_first=batch_first)
+        shape = (0, 3, 8) if batch_first else (3, 0, 8)
+        for training in (True, False):
+            assert layer.train(training)(flambeau.ones(shape)).shape == shape
+    attention = nn.MultiheadAttention(8, 2)
+    found, weights = attention(*[flambeau.ones(3, 0, 8)] * 3)
+    assert found.shape == (3, 0, 8) and weights.shape == (0, 3, 3)

@@ -108,3 +108,21 @@ def test_parameter_dict():
     assert [name for name, _ in params.named_parameters()] == ["b"]
     with pytest.raises(TypeError, match="keys must be strings"):
         params[3] = flambeau.zeros(1)
+
+
+def test_old_names_warn():
+    with pytest.warns(FutureWarning, match="subclass Module"):
+        container = nn.Container(a=nn.Identity())
+    assert list(container._modules) == ["a"]
+    with pytest.warns(FutureWarning, match="NLLLoss"):
+        loss = nn.NLLLoss2d(reduction="sum")
+    assert isinstance(loss, nn.NLLLoss) and loss.reduction == "sum"
+
+
+def test_parameter_dict_sorts_the_keys_of_a_plain_dict():
+    one = nn.Parameter(flambeau.ones(1))
+    for made, expected in ((nn.ParameterDict({"b": one, "a": one}), ["a", "b"]),
+                           (nn.ParameterDict(OrderedDict(b=one, a=one)), ["b", "a"]),
+                           (nn.ParameterDict([("b", one), ("a", one)]), ["b", "a"]),
+                           (nn.ParameterDict(nn.ParameterDict([("b", one), ("a", one)])), ["b", "a"])):
+        assert list(made) == expected and list(made.state_dict()) == expected

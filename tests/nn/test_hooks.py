@@ -1,5 +1,8 @@
 """Hooks of modules: their order, what they may replace, global ones, and gradients seen by backward hooks."""
 
+import copy
+import pickle
+
 import pytest
 
 import flambeau
@@ -159,3 +162,33 @@ def test_tables_are_made_only_when_something_is_put_in():
         model(flambeau.zeros(1))
     model.load_state_dict(model.state_dict())
     assert not [name for name in model[0].__dict__ if "hooks" in name or "persistent" in name]
+
+
+def test_handles_are_copied_and_pickled_with_their_module():
+    layer = nn.Linear(1, 1)
+    layer.handle = layer.register_forward_hook(len)
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert len(other._forward_hooks) == 1 and other.handle.hooks_dict_ref() is other._forward_hooks
+        other.handle.remove()
+        assert not other._forward_hooks and len(layer._forward_hooks) == 1
+    alone = pickle.loads(pickle.dumps(layer.register_forward_hook(len)))
+    alone.remove()
+
+
+def test_backward_hooks_run_once_in_a_second_derivative():
+    loss, x, calls = nn.MSELoss(), flambeau.rand(1, requires_grad=True), []
+    loss.register_full_backward_hook(lambda *args: calls.append(1))
+    grad, = flambeau.autograd.grad(loss(x, flambeau.rand(1)), x, create_graph=True)
+    assert len(calls) == 1
+    assert flambeau.autograd.grad(grad, x)[0].item() == 2 and len(calls) == 1
+
+
+def test_backward_hooks_wait_for_a_result_they_can_see():
+    class Hidden(nn.Module):
+        def forward(self, x):
+            return {"a": {"b": x * 2}}
+
+    layer, calls, x = Hidden(), [], flambeau.ones(1, requires_grad=True)
+    layer.register_full_backward_hook(lambda *args: calls.append(1))
+    layer(x)["a"]["b"].backward()
+    assert x.grad.item() == 2 and not calls

@@ -81,3 +81,11 @@ def test_moved_to_another_device_before_the_first_call():
         layer = make().to("meta")
         assert layer.has_uninitialized_params() and layer.weight.device.type == "meta"
         assert layer(flambeau.ones(3, 4, device="meta")).shape == (3, layer.weight.shape[0])
+
+
+def test_there_is_no_memory_to_share_before_the_first_call():
+    waiting = nn.LazyBatchNorm1d()
+    for module, tensor in ((nn.LazyLinear(2), None), (waiting, waiting.running_mean)):
+        with pytest.raises(RuntimeError, match="no memory to share yet"):
+            module.share_memory() if tensor is None else tensor.share_memory_()
+    assert isinstance(waiting.running_mean, nn.parameter.UninitializedTensorMixin)

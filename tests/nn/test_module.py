@@ -405,3 +405,11 @@ def test_options_of_another_compiler_are_said_once_to_change_nothing(monkeypatch
     m.compile(options={"max_autotune": True})
     fast = flambeau.compile(m, mode="reduce-overhead", fullgraph=True, dynamic=True)
     assert fast(flambeau.ones(1, 2)).shape == (1, 2)
+
+
+def test_to_takes_non_blocking_after_the_dtype_only():
+    for given in (("cpu", True), (None, True), (True,)):
+        with pytest.raises(TypeError, match="non_blocking"):
+            nn.Linear(1, 1).to(*given)
+    for given in (("cpu", None, True), (flambeau.float64, True), (flambeau.ones(1), True)):
+        nn.Linear(1, 1).to(*given)

@@ -101,6 +101,7 @@ def test_gradients_reach_every_weight():
         (lambda: rnn.pack_padded_sequence(flambeau.zeros(3, 2), [4, 1]), RuntimeError, "3 steps"),
         (lambda: rnn.pack_padded_sequence(flambeau.zeros(3, 2), [3]), RuntimeError, "one length for each of the 2"),
         (lambda: rnn.pad_sequence([]), RuntimeError, "expected an iterable of one or more tensors"),
+        (lambda: rnn.pad_sequence(5), RuntimeError, "expected an iterable of one or more tensors"),
     ],
 )
 def test_wrong_use(act, error, text):
@@ -268,3 +269,11 @@ def test_packed_sequences_can_be_pinned_where_there_is_a_device():
     if not flambeau.cuda.is_available():
         with pytest.raises(RuntimeError):
             packed.pin_memory()
+
+
+def test_cells_without_hidden_units():
+    for cell in (nn.RNNCell(4, 0), nn.GRUCell(4, 0), nn.LSTMCell(4, 0)):
+        for shape in ((3, 4), (4,)):
+            found = cell(flambeau.ones(shape))
+            for state in found if isinstance(found, tuple) else (found,):
+                assert state.shape == (*shape[:-1], 0)

@@ -1,5 +1,6 @@
 """state_dict and load_state_dict: what they hold, what they refuse, versions, extra state, hooks."""
 
+import gc
 from collections import OrderedDict
 
 import pytest
@@ -178,3 +179,11 @@ def test_prefixes_of_wrapped_models():
     nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
     assert list(state) == ["0.weight", "0.bias"] and list(state._metadata) == ["", "0"]
     m.module.load_state_dict(state)
+
+
+def test_loading_leaves_no_cycle_that_keeps_the_tensors():
+    layer = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    state = layer.state_dict()
+    gc.collect()
+    layer.load_state_dict(state)
+    assert gc.collect() == 0

@@ -100,3 +100,8 @@ def test_pairs_of_rows_longer_and_shorter_than_vectors(n, d, dtype):
         expected = rows.norm(p=p, dim=1) if d else flambeau.zeros(len(i), dtype=flambeau.float64)
         found = flambeau.pdist(x, p).double()
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=3e-6 if dtype == flambeau.float32 else 1e-12)
+
+
+def test_cosine_similarity_of_two_dtypes():
+    found = flambeau.cosine_similarity(flambeau.tensor([3, 4]), flambeau.tensor([3.0, 4.0]), dim=0)
+    assert found.dtype == flambeau.float32 and abs(found.item() - 1) < 1e-6

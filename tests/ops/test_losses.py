@@ -165,3 +165,17 @@ def test_l1_loss_of_integers():
     assert F.l1_loss(x, y, reduction="sum").item() == 10
     with pytest.raises(RuntimeError):
         F.l1_loss(x, y)
+
+
+def test_cross_entropy_over_no_classes():
+    nothing = flambeau.ones(5, 0)
+    assert F.cross_entropy(nothing, nothing).isnan() and F.cross_entropy(nothing, nothing, label_smoothing=0.1).isnan()
+    assert F.cross_entropy(nothing, nothing, reduction="sum").item() == 0
+
+
+def test_ctc_lengths_of_another_dtype():
+    x, targets = flambeau.zeros(5, 1, 3), flambeau.ones(1, 2, dtype=flambeau.int64)
+    with pytest.raises(RuntimeError, match="integers"):
+        F.ctc_loss(x, targets, flambeau.tensor([5.0]), flambeau.tensor([2]))
+    with pytest.raises(TypeError, match="integers"):
+        F.ctc_loss(x, targets, [5.0], [2])

@@ -291,3 +291,10 @@ def test_group_norm_of_columns(groups, shape, dtype):
     for a, b, e in zip(*found, expected, strict=True):
         assert flambeau.equal(a, b)
         assert flambeau.allclose(a.double(), e, rtol=near, atol=near * float(e.abs().max()))
+
+
+def test_batch_norm_of_an_empty_batch():
+    weight, x = flambeau.ones(3, requires_grad=True), flambeau.zeros(0, 3, 2, requires_grad=True)
+    mean, var = flambeau.zeros(3), flambeau.ones(3)
+    flambeau.nn.functional.batch_norm(x, mean, var, weight, training=True).sum().backward()
+    assert weight.grad.tolist() == [0, 0, 0] and mean.tolist() == [0, 0, 0] and var.tolist() == [1, 1, 1]

@@ -187,3 +187,13 @@ def test_the_gradient_is_added_at_the_places_of_maxima(shape, dtype):
             with pytest.raises(IndexError, match="lies outside a plane"):
                 pooling.max_pool_backward(of, bad, shape[2:])
     assert flambeau.equal(*found)
+
+
+def test_unpooling_takes_the_sizes_that_pooling_could_have_had():
+    x, places = flambeau.ones(1, 1, 2, 2), flambeau.tensor([[[[0, 3], [12, 15]]]])
+    unpool = flambeau.nn.functional.max_unpool2d
+    for size in ((4, 4), (5, 4), (1, 1, 5, 5)):
+        assert unpool(x, places, 2, output_size=size).shape == (1, 1, *size[-2:])
+    for size in ((6, 4), (2, 4), (4,), (4, 4, 4)):
+        with pytest.raises(ValueError, match="output_size"):
+            unpool(x, places, 2, output_size=size)

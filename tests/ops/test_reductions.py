@@ -352,3 +352,14 @@ def test_few_rows_side_by_side_are_reduced_as_apart(few, dtype):
         assert_close(found, expected)
         g = flambeau.rand(found.shape).to(found.dtype)
         assert_close(flambeau.autograd.grad(found, x, g)[0], flambeau.autograd.grad(expected, apart, g)[0].mT)
+
+
+def test_the_gradient_of_an_extreme_that_is_nan_goes_to_those_that_are():
+    nan = float("nan")
+    for name in ("max", "min", "median", "nanmedian"):
+        for values, expected in (([1, nan, 3, nan], [0, 0.5, 0, 0.5]), ([nan] * 2, [0.5, 0.5])):
+            if name == "nanmedian" and values[0] == 1:
+                expected = [1, 0, 0, 0]
+            x = flambeau.tensor(values, requires_grad=True)
+            getattr(flambeau, name)(x).backward()
+            assert x.grad.tolist() == expected

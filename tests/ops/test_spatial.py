@@ -107,3 +107,12 @@ ERRORS = [
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_only_the_batch_of_what_is_mirrored_may_be_empty():
+    pad = flambeau.nn.functional.pad
+    for mode in ("reflect", "replicate"):
+        assert pad(flambeau.zeros(0, 3, 4), (1, 1), mode=mode).shape == (0, 3, 6)
+        for shape in ((3, 0, 4), (0, 4), (3, 2, 0)):
+            with pytest.raises(RuntimeError, match="only the batch may be empty"):
+                pad(flambeau.zeros(shape), (1, 1), mode=mode)

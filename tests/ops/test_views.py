@@ -234,3 +234,11 @@ def test_copies_that_deal_out_collect_and_reverse(dtype):
         rows = n.reshape(5, -1)
         np.testing.assert_array_equal(x.view(5, -1).flip(1).numpy(), rows[:, ::-1])
         np.testing.assert_array_equal(x.view(5, -1).rot90().numpy(), np.rot90(rows))
+
+
+def test_sizes_one_by_one_are_whatever_counts():
+    x, twelve = zeros(2, 3, 4), np.prod([3, 4])
+    for sizes in ((-1, twelve), (twelve, -1), (np.int64(2), np.int32(12)), (-1, tensor(12))):
+        assert x.view(*sizes).numel() == 24 and x.view(*sizes).shape == x.reshape(*sizes).shape
+    with pytest.raises(TypeError, match="no form"):
+        x.view(2, np.float64(12))

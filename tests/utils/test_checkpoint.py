@@ -243,3 +243,24 @@ def test_selective_keeps_what_the_policy_says():
     again, _ = run(functools.partial(create_selective_checkpoint_contexts, policy))
     assert flambeau.equal(plain, again)
     assert without == with_products - 2
+
+
+def test_gradients_inside_the_function_are_computed_again_to_the_end():
+    def slope(x):
+        with flambeau.enable_grad():
+            return flambeau.autograd.grad(x.sin().exp(), x, create_graph=True)[0]
+
+    def inner(x):
+        return checkpoint(lambda x: x.sin().exp(), x, use_reentrant=False)
+
+    def slope_of_inner(x):
+        with flambeau.enable_grad():
+            return flambeau.autograd.grad(inner(x), x, create_graph=True)[0]
+
+    x = flambeau.tensor(0.3, requires_grad=True)
+    expected, = flambeau.autograd.grad(slope(x), x)
+    for stops in (True, False):
+        with set_checkpoint_early_stop(stops):
+            for function in (slope, slope_of_inner):
+                found, = flambeau.autograd.grad(checkpoint(function, x, use_reentrant=False), x)
+                assert flambeau.allclose(found, expected)

@@ -45,6 +45,7 @@ def test_entries_go_with_their_keys():
 
 
 def test_throughput(tmp_path):
+    assert flambeau.utils.ThroughputBenchmark is throughput_benchmark.ThroughputBenchmark
     bench = throughput_benchmark.ThroughputBenchmark(nn.Linear(2, 3))
     with pytest.raises(ValueError, match="add_input"):
         bench.benchmark()

@@ -79,7 +79,7 @@ def compressed(x, layout, blocksize=None, dense_dim=None):
     if (layout in BLOCKED) != (blocksize is not None):
         raise RuntimeError(f"{name}: {'needs a blocksize' if layout in BLOCKED else 'takes no blocksize'}, got "
                            f"{shown(blocksize)}")
-    block = tuple(blocksize) if blocksize is not None else (1, 1)
+    block = (1, 1) if blocksize is None else (blocksize,) * 2 if isinstance(blocksize, int) else tuple(blocksize)
     if is_sparse(x):
         if dense_dim not in (None, x.dense_dim()):
             raise RuntimeError(f"{name}: this sparse tensor has {x.dense_dim()} dense dimensions, not {dense_dim}")

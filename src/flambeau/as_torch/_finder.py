@@ -65,6 +65,23 @@ def _exists(name):
         return False
 
 
+class _Package(ModuleType):
+    """A package with a function that has the name of one of its modules: importing the module leaves the function."""
+
+    def __setattr__(self, name, value):
+        if not (isinstance(value, ModuleType) and callable(vars(self).get(name))):
+            super().__setattr__(name, value)
+
+
+def keep_function(fullname):
+    """The import of the module sets no attribute of its package that is a function already: PyTorch's packages import
+    their modules first, and then such functions from them."""
+    package, _, name = fullname.rpartition(".")
+    package = sys.modules.get(package)
+    if type(package) is ModuleType and callable(vars(package).get(name)):
+        package.__class__ = _Package
+
+
 class _Made(Loader):
     """Makes a module of names that are kept elsewhere."""
 
@@ -81,6 +98,7 @@ class Finder(MetaPathFinder):
     def find_spec(self, fullname, path=None, target=None):
         if fullname == "torchvision" or fullname.startswith("torchvision."):
             return vision_spec(fullname)
+        keep_function(fullname)
         if fullname.startswith("flambeau."):
             return self._ours(fullname, path, target)
         if fullname == "functorch" or fullname.startswith("functorch."):

@@ -30,6 +30,7 @@ from .grad_mode import set_multithreading_enabled as set_multithreading_enabled
 from .gradcheck import GradcheckError as GradcheckError
 from .gradcheck import gradcheck as gradcheck
 from .gradcheck import gradgradcheck as gradgradcheck
+from .graph import SavedTensor as SavedTensor
 
 #: loaded when first used
 _LAZY = ("forward_ad", "profiler")

@@ -113,6 +113,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         raise ValueError("grad: materialize_grads=True needs unused inputs allowed, but allow_unused=False was given")
     outputs = _tensors(outputs, "grad: outputs")
     inputs = _tensors(inputs, "grad: inputs")
+    if not inputs:
+        raise RuntimeError("grad: inputs is empty; name the tensors by which to differentiate")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         found = importlib.import_module("flambeau._transforms.reverse").batched_gradients(
@@ -121,7 +123,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         grads = _gradients("grad", outputs, grad_outputs)
         found = _C.backward(outputs, grads, bool(retain), bool(create_graph), inputs, False)
     if materialize_grads:
-        return tuple(_zeros(x) if g is None else g for x, g in zip(inputs, found, strict=True))
+        return tuple(_zeros(x, bool(create_graph)) if g is None else g for x, g in zip(inputs, found, strict=True))
     if not allow_unused and any(g is None for g in found):
         unused = [k for k, g in enumerate(found) if g is None]
         raise RuntimeError(f"grad: the outputs do not depend on inputs {unused}; pass allow_unused=True to get None "
@@ -129,8 +131,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     return found
 
 
-def _zeros(x):
+def _zeros(x, create_graph):
+    """The gradient by what the outputs do not depend on; with create_graph it has gradients itself."""
     if isinstance(x, GradientEdge):
         shape, dtype, device = x.node._outputs[x.output_nr]
-        return OPS["zeros"](shape, dtype=dtype, device=device)
-    return OPS["zeros_like"](x.detach())
+        return OPS["zeros"](shape, dtype=dtype, device=device, requires_grad=create_graph)
+    return OPS["zeros_like"](x.detach(), requires_grad=create_graph)

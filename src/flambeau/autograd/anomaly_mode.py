@@ -34,6 +34,18 @@ def is_anomaly_check_nan_enabled():
     return before
 
 
+def set_anomaly_enabled(enabled, check_nan=True):
+    """Switches anomaly mode on or off, until the next such call.
+
+    >>> import flambeau
+    >>> flambeau.set_anomaly_enabled(True, check_nan=False)
+    >>> flambeau.is_anomaly_enabled(), flambeau.is_anomaly_check_nan_enabled()
+    (True, False)
+    >>> flambeau.set_anomaly_enabled(False)
+    """
+    _switch(enabled, check_nan)
+
+
 class detect_anomaly:
     """Scope of anomaly mode; `check_nan=False` keeps tracebacks only.
 

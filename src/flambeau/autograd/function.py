@@ -5,6 +5,7 @@ calls a `_Rule` below, which checks what the user's backward returned.
 """
 
 import importlib
+import warnings
 from contextlib import contextmanager
 from functools import wraps
 from types import SimpleNamespace
@@ -214,9 +215,11 @@ def _finish(cls, ctx, args, results, record):
 
 def _check_dirty(cls, ctx, inputs, results, record):
     name = cls.__name__
+    if not all(_among(t, inputs) for t in ctx._dirty):
+        warnings.warn(f"{name}: mark_dirty was told of a tensor that is not an input of the function, which changes "
+                      "nothing; mark only inputs that forward writes to", stacklevel=4)
+        ctx._dirty = tuple([t for t in ctx._dirty if _among(t, inputs)])
     for t in ctx._dirty:
-        if not _among(t, inputs):
-            raise RuntimeError(f"{name}: a tensor marked dirty is not an input of the function")
         if not _among(t, results):
             raise RuntimeError(f"{name}: forward called ctx.mark_dirty on a tensor that it does not return; return "
                                "every tensor that it changes in place")
@@ -292,6 +295,16 @@ class _Saved:
         return found
 
 
+def _backward_of(cls):
+    """The user's derivative: `backward`, or `vjp`, its other name."""
+    if cls.backward is Function.backward:
+        return cls.vjp
+    if cls.vjp is not Function.vjp:
+        raise RuntimeError(f"{cls.__name__}: it defines both backward and vjp, which are two names of one method; "
+                           "remove one")
+    return cls.backward
+
+
 class _Rule:
     """What the node calls: the user's backward, with its arguments filled in and its results checked."""
 
@@ -308,7 +321,7 @@ class _Rule:
         if self.ctx._materialize and _among(None, grads):
             grads = tuple(OPS["zeros"](b[0], dtype=b[1], device=b[2]) if g is None and b is not None else g
                           for g, b in zip(grads, self.blank, strict=True))
-        backward = self.cls.backward if self.cls.backward is not Function.backward else self.cls.vjp
+        backward = _backward_of(self.cls)
         if self.cls.boxed_grads_call:
             box, grads = list(grads), None
             found = backward(self.ctx, box)

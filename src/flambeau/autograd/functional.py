@@ -57,6 +57,10 @@ def _gradients(name, outputs, inputs, grads, create_graph, strict):
     if strict and any(g is None for g in found):
         missing = [k for k, g in enumerate(found) if g is None]
         raise RuntimeError(f"{name}: the outputs are independent of inputs {missing}; not allowed with strict=True")
+    if strict and create_graph and not all(g.requires_grad for g in found):
+        constant = [k for k, g in enumerate(found) if not g.requires_grad]
+        raise RuntimeError(f"{name}: the derivatives by inputs {constant} are constant and have no graph; not "
+                           "allowed with strict=True")
     return tuple(OPS["zeros_like"](x.detach()) if g is None else g for g, x in zip(found, inputs, strict=True))
 
 
@@ -68,6 +72,7 @@ def _shaped(single, tensors):
     return tensors[0] if single else tuple(tensors)
 
 
+@enable_grad()
 def vjp(func, inputs, v=None, create_graph=False, strict=False):
     """(func(inputs), v^T J): the product of a vector with the Jacobian.
 
@@ -84,6 +89,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
             _shaped(single_in, _detached(found, create_graph)))
 
 
+@enable_grad()
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
     """(func(inputs), J v): the product of the Jacobian with a vector.
 
@@ -97,7 +103,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     single_out, outputs = _call("jvp", func, leaves)
     u = tuple(OPS["zeros_like"](y.detach()).requires_grad_() for y in outputs)
     back = _gradients("jvp", outputs, leaves, u, True, strict)
-    found = _gradients("jvp", back, u, v, create_graph, False)
+    found = _gradients("jvp", back, u, v, create_graph, strict)
     return (_shaped(single_out, _detached(outputs, create_graph)),
             _shaped(single_out, _detached(found, create_graph)))
 
@@ -138,6 +144,7 @@ def _is_forward(name, strategy, vectorize, create_graph):
     return True
 
 
+@enable_grad()
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
     """The Jacobian: for each output and input a tensor of shape [*output.shape, *input.shape].
 
@@ -164,13 +171,15 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
 def _one_number(name, func):
     def checked(*inputs):
         y = func(*inputs)
-        if not isinstance(y, _C.Tensor) or y.numel() != 1:
-            got = list(y.shape) if isinstance(y, _C.Tensor) else type(y).__name__
+        single, outputs = _tuple(y, name, "the function's result")
+        if not single or y.numel() != 1:
+            got = list(y.shape) if single else f"{len(outputs)} of them"
             raise RuntimeError(f"{name}: expected a function whose result is one Tensor with one element, got {got}")
         return y.reshape(())
     return checked
 
 
+@enable_grad()
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
     """The Hessian of a function of one result: for each pair of inputs a tensor of both their shapes.
 
@@ -191,10 +200,11 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
         y = func(*leaves)
         return _gradients("hessian", (y,), leaves, (OPS["ones_like"](y.detach()),), True, strict)
 
-    found = jacobian(gradient, inputs, create_graph=create_graph, strict=False, vectorize=vectorize)
+    found = jacobian(gradient, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize)
     return found[0] if single else found
 
 
+@enable_grad()
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
     """(func(inputs), v^T H): the product of a vector with the Hessian, from two reverse passes.
 
@@ -207,7 +217,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     v = _given("vhp", v, inputs, "input")
     _, (y,) = _call("vhp", _one_number("vhp", func), leaves)
     first = _gradients("vhp", (y,), leaves, (OPS["ones_like"](y.detach()),), True, strict)
-    found = _gradients("vhp", first, leaves, v, create_graph, False)
+    found = _gradients("vhp", first, leaves, v, create_graph, strict)
     return _detached((y,), create_graph)[0], _shaped(single, _detached(found, create_graph))
 
 

@@ -4,6 +4,7 @@ Every class here restores exactly the state it found. A decorated generator runs
 hands the caller's own state back at every `yield`.
 """
 
+import warnings
 from functools import wraps
 
 from .. import _C
@@ -19,6 +20,10 @@ class _Scope:
         return type(self)()
 
     def __call__(self, func):
+        if isinstance(func, type):
+            warnings.warn(f"{type(self).__name__}: decorating a class, here {func.__name__}, gives a function that "
+                          "makes its objects in this scope; decorate __init__ to keep the class", FutureWarning,
+                          stacklevel=2)
         code = getattr(func, "__code__", None)
         if code is not None and code.co_flags & _GENERATOR:
             return _scoped_generator(self._again, func)

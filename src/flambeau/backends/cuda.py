@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from enum import Enum
 
 from .. import _C, _attention_ways
+from .._attention_ways import SDPBackend as SDPBackend
 from .._shown import shown
 from . import _switches
 

@@ -54,37 +54,58 @@ def _with_ties(given, members):
     return wanted
 
 
+_ABSENT = object()
+
+
+def _place(module, name, value):
+    """(table, key) of a dotted name: a parameter's, a buffer's, or that of an attribute which is a tensor or new."""
+    path, _, key = name.rpartition(".")
+    owner = module.get_submodule(path)
+    table = next((t for t in (owner._parameters, owner._buffers) if key in t), vars(owner))
+    now = table[key] if key in table else getattr(owner, key, _ABSENT)
+    for what, given in (("the value given for", value), ("what the module has as", now)):
+        if given is not _ABSENT and given is not None and not isinstance(given, _C.Tensor):
+            raise TypeError(f"functional_call: {what} {shown(name)} is no Tensor, but a {type(given).__name__}")
+    return table, key
+
+
+def _check_names(given, members):
+    missing, unexpected = [n for n in members if n not in given], [n for n in given if n not in members]
+    if missing or unexpected:
+        raise RuntimeError("functional_call: with strict=True the names must be those of the module; missing: "
+                           f"{missing}, unexpected: {unexpected}")
+
+
 @contextmanager
 def _replaced(module, given, tie_weights, strict):
-    members = _members(module)
+    members = _members(module) if tie_weights or strict else {}
     wanted = _with_ties(given, members) if tie_weights else dict(given)
-    unknown = [n for n in wanted if n not in members]
-    missing = [n for n in members if n not in wanted]
-    if strict and (unknown or missing):
-        raise RuntimeError("functional_call: with strict=True the names must be those of the module; missing: "
-                           f"{missing}, unexpected: {unknown}")
-    if unknown:
-        raise AttributeError(f"functional_call: {type(module).__name__} has no parameters or buffers named {unknown}")
-    before = [(table, key, table[key]) for table, key in (members[n] for n in wanted)]
+    if strict:
+        _check_names(wanted, members)
+    places = {n: _place(module, n, value) for n, value in wanted.items()}
+    before = [(table, key, table.get(key, _ABSENT)) for table, key in places.values()]
     try:
-        for n, value in wanted.items():
-            table, key = members[n]
-            table[key] = value
+        for n, (table, key) in places.items():
+            table[key] = wanted[n]
         yield
         for n in given:  # what the module itself put in their place, such as a new buffer
-            table, key = members[n]
-            if table[key] is not given[n]:
-                given[n] = table[key]
+            table, key = places[n]
+            if table.get(key) is not given[n]:
+                given[n] = table.get(key)
     finally:
         for table, key, value in before:
-            table[key] = value
+            if value is _ABSENT:
+                table.pop(key, None)
+            else:
+                table[key] = value
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
     """module(*args, **kwargs) with these tensors in place of its parameters and buffers; the module stays as it was.
 
-    The tensors are named as in `module.named_parameters()`; names that are left out keep the module's own. Buffers that
-    the module writes to in place are written in the given tensors. `tie_weights` gives tensors that the module shares
+    The tensors are named as in `module.named_parameters()`; names that are left out keep the module's own, and names
+    that the module does not have become attributes for the call (an error with `strict`). Buffers that the module
+    writes to in place are written in the given tensors. `tie_weights` gives tensors that the module shares
     between names the same replacement.
 
     >>> import flambeau

@@ -62,7 +62,7 @@ def multi_head_attention_forward(
             raise AssertionError("MultiheadAttention: static_k and static_v cannot be used with bias_k and bias_v")
         k, v = (cat([t, b.expand(batch, 1, -1)], 1) for t, b in ((k, bias_k), (v, bias_v)))
         mask = _one_more(mask)
-    q, k, v = (t.reshape(batch, -1, num_heads, size // num_heads).transpose(1, 2) for t in (q, k, v))
+    q, k, v = (t.reshape(batch, t.shape[1], num_heads, size // num_heads).transpose(1, 2) for t in (q, k, v))
     k, v = _static(static_k, k), _static(static_v, v)
     if add_zero_attn:
         k, v = (cat([t, t.new_zeros((batch, num_heads, 1, t.shape[-1]))], 2) for t in (k, v))
@@ -148,4 +148,4 @@ def _static(given, projected):
         raise AssertionError(
             f"expecting static key and value [{batch * heads}, S, {size}], but got {list(given.shape)}"
         )
-    return given.reshape(batch, heads, -1, size)
+    return given.reshape(batch, heads, given.shape[1], size)

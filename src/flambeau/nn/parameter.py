@@ -103,7 +103,7 @@ _KNOWN_EARLY = {
 }
 
 
-class _Uninitialized:
+class UninitializedTensorMixin:
     """A tensor of a lazy module whose shape is known only at the first call; `materialize` gives it memory."""
 
     _is_lazy = True
@@ -134,6 +134,10 @@ class _Uninitialized:
             "an input first (load_state_dict can fill only an initialized module from this state)"
         )
 
+    def share_memory_(self):
+        raise RuntimeError("share_memory_: this parameter or buffer has no memory to share yet, because its lazy "
+                           "module has seen no input; call the module on an input first")
+
     def detach(self):
         return self
 
@@ -141,7 +145,7 @@ class _Uninitialized:
         return f"<{type(self).__name__}>"
 
 
-class UninitializedParameter(_Uninitialized, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """The parameter of a lazy module before its first call.
 
     >>> import flambeau
@@ -163,7 +167,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
         return type(self), (self.requires_grad, self.device, self.dtype)
 
 
-class UninitializedBuffer(_Uninitialized, Tensor):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """The buffer of a lazy module before its first call."""
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):

@@ -39,7 +39,15 @@ def reduced_count(shape, dim=None):
 def shared(g, self, result, dim=None, keepdim=False):
     """The gradient of an extreme: `g` in equal parts to the elements that attain it."""
     shape = self.shape
-    hit = self == restore(result, shape, dim, keepdim)
+    return _in_equal_parts(g, self == restore(result, shape, dim, keepdim), shape, dim, keepdim)
+
+
+def shared_with_nan(g, self, result):
+    """As `shared`, of the extreme of all elements; where that is NaN, the elements that are NaN attain it."""
+    return _in_equal_parts(g, (self == result) | (self.isnan() & result.isnan()), self.shape)
+
+
+def _in_equal_parts(g, hit, shape, dim=None, keepdim=False):
     dims = dims_of(dim, len(shape))
     count = hit.sum(dims, True) if dims else 1
     return hit * (restore(g, shape, dim, keepdim) / count)

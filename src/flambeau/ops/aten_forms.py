@@ -6,6 +6,7 @@ one; a primitive is itself there, because dispatch hooks compare what they get w
 
 from .._C import float32
 from .kinds import OPS, composite
+from .pooling import unpooled
 from .top_level import _reduced
 
 
@@ -44,13 +45,13 @@ _loss("ctc_loss(Tensor log_probs, Tensor targets, any input_lengths, any target_
 @_form("max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor")
 def max_unpool2d(self, indices, output_size):
     """nn.functional.max_unpool2d into images of this size."""
-    return OPS["max_unpool2d"](self, indices, 2, output_size=[*self.shape[:-2], *output_size])
+    return unpooled(self, indices, output_size)
 
 
 @_form("max_unpool3d(Tensor self, Tensor indices, int[3] output_size, int[3] stride, int[3] padding) -> Tensor")
 def max_unpool3d(self, indices, output_size, stride, padding):
     """nn.functional.max_unpool3d into volumes of this size."""
-    return OPS["max_unpool3d"](self, indices, 2, output_size=[*self.shape[:-3], *output_size])
+    return unpooled(self, indices, output_size)
 
 
 @_form("adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)")

@@ -63,10 +63,12 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
 
 
 def _lengths(name, lengths, batch, most):
-    if hasattr(lengths, "reshape"):
+    tensor = hasattr(lengths, "reshape")
+    if tensor:
         lengths = lengths.reshape(-1).tolist()
     if not isinstance(lengths, (list, tuple)) or any(not isinstance(n, int) for n in lengths):
-        raise TypeError(f"ctc_loss: {name} must be a tensor or a list or tuple of ints, got {shown(lengths)}")
+        kind = RuntimeError if tensor else TypeError
+        raise kind(f"ctc_loss: {name} must be a tensor, list or tuple of integers, got {shown(lengths)}")
     lengths = list(lengths)
     if len(lengths) != batch:
         raise RuntimeError(f"ctc_loss: {name} must be {batch} integers, one per batch entry, got {shown(lengths)}")

@@ -2,6 +2,7 @@
 
 from math import inf, prod
 
+from .. import _C
 from .._shown import shown
 from .kinds import OPS, composite, primitive
 
@@ -119,6 +120,9 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """
     if x1.shape != x2.shape:
         x1, x2 = OPS["broadcast_tensors"](x1, x2)
+    if x1.dtype != x2.dtype:
+        common = _C.result_type(x1, x2)
+        x1, x2 = x1.to(common), x2.to(common)
     return ((x1 / x1.norm(2, dim, True).clamp(min=eps)) * (x2 / x2.norm(2, dim, True).clamp(min=eps))).sum(dim)
 
 

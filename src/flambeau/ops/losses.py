@@ -132,14 +132,14 @@ def _soft_cross_entropy(input, target, weight, ignore_index, reduction, smoothin
     dim = 1 if input.ndim > 1 else 0
     classes = input.shape[dim]
     if smoothing > 0:
-        target = target * (1 - smoothing) + smoothing / classes
+        target = target * (1 - smoothing) + smoothing / max(classes, 1)
     loss = -input.log_softmax(dim) * target
     if weight is not None:
         shape = [1] * input.ndim
         shape[dim] = classes
         loss = loss * weight.reshape(shape)
     if reduction == "mean":
-        return loss.sum() / (input.numel() // classes)
+        return loss.sum() / (input.numel() // classes if classes else 0)
     return reduced(loss.sum(dim), reduction)
 
 

@@ -44,6 +44,9 @@ def pad(input, pad, mode, value):
     if len(pad) % 2 or not len(pad) // 2 + 1 <= input.ndim <= len(pad) // 2 + 2 or len(pad) > 6:
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: "
                                   f"got pad={tuple(pad)} for a {input.ndim}D input")
+    if mode != "circular" and 0 in input.shape[input.ndim - len(pad) // 2 - 1:]:
+        raise RuntimeError(f"pad: mode='{mode}' takes its border from the input, of which only the batch may be empty; "
+                           f"got shape {list(input.shape)}")
     if mode == "circular" and min(pad) < 0:  # cropped first: what remains is what repeats
         input = constant_pad_nd(input, [min(p, 0) for p in pad], 0)
         pad = [max(p, 0) for p in pad]

@@ -218,7 +218,7 @@ def _lp_pool(nd):
     return pool
 
 
-def _unpooled(input, indices, size):
+def unpooled(input, indices, size):
     """Zeros of planes of `size` with input at its indices; of two elements for one place the later one stays."""
     n = len(size)
     if indices.shape != input.shape:
@@ -232,6 +232,17 @@ def _unpooled(input, indices, size):
     made = planes.scatter(-1, indices.flatten(-n), input.flatten(-n)).reshape(*lead, *size)
     last = n == 2 and input.ndim == 4 and input.is_contiguous(memory_format=channels_last) and not input.is_contiguous()
     return made.contiguous(memory_format=channels_last) if last else made
+
+
+def _size_given(given, usual, stride):
+    """The output_size that was given: of the last dimensions or of all, and within a stride of the usual one."""
+    size, n = given[2:] if len(given) == len(usual) + 2 else given, len(usual)
+    if len(size) != n:
+        raise ValueError(f"max_unpool: output_size must have {n} or {n + 2} elements, got {shown(given)}")
+    if not all(d - s < g < d + s for g, d, s in zip(size, usual, stride, strict=True)):
+        raise ValueError(f"max_unpool: output_size {shown(size)} is no size that pooling takes to this input: each must "
+                         f"be less than a stride, {stride}, from {usual}")
+    return size
 
 
 def _max_unpool(nd):
@@ -252,8 +263,8 @@ def _max_unpool(nd):
         size = [(n - 1) * s - 2 * p + k
                 for n, s, p, k in zip(input.shape[-nd:], stride, padding, kernel_size)]
         if output_size is not None:
-            size = list(output_size)[-nd:]
-        return _unpooled(input, indices, size)
+            size = _size_given(list(output_size), size, stride)
+        return unpooled(input, indices, size)
 
     return unpool
 

@@ -304,6 +304,9 @@ def _cell(mode, input, states, w_ih, w_hh, b_ih, b_hh):
         if s.ndim != 2 or s.shape[0] != input.shape[0]:
             raise RuntimeError(f"{mode}_cell: input holds {input.shape[0]} samples, and state {k} has shape "
                                f"{list(s.shape)}")
+    if not states[0].shape[1] and not len(w_hh):
+        empty = input.new_zeros(len(input), 0)
+        return (empty[0] if single else empty,) * 2
     h, c = states if len(states) > 1 else (states[0], None)
     out, _, cn = _layer(input)(input, h, c, w_ih, w_hh, b_ih, b_hh, None, [input.shape[0]], mode, False)[:3]
     if mode in ("lstm", "gru"):

@@ -4,7 +4,7 @@ from math import prod
 
 from .. import _C
 from .._C import float64, int64, uint64
-from ._restore import placed, reduced_count, restore, shared, spread, total
+from ._restore import placed, reduced_count, restore, shared, shared_with_nan, spread, total
 from .arithmetic import mul_conj
 from .dims import wrap_dims
 from .kinds import OPS, composite, differentiated, overloads, primitive, reduction
@@ -120,10 +120,10 @@ reduction("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor
     """)
 
 _max_all = reduction("max.all(Tensor self) -> Tensor",
-                     node="MaxBackward1", d={"self": lambda g, self, result: shared(g, self, result)},
+                     node="MaxBackward1", d={"self": lambda g, self, result: shared_with_nan(g, self, result)},
                      samples="distinct", ref="numpy.max", doc="Largest of all elements.")
 _min_all = reduction("min.all(Tensor self) -> Tensor",
-                     node="MinBackward1", d={"self": lambda g, self, result: shared(g, self, result)},
+                     node="MinBackward1", d={"self": lambda g, self, result: shared_with_nan(g, self, result)},
                      samples="distinct", ref="numpy.min", doc="Smallest of all elements.")
 _max_dim = reduction("max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
                      node="MaxBackward0", d={"self": lambda g0, result1, self_shape, dim, keepdim:

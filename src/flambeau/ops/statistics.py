@@ -3,7 +3,7 @@
 from math import inf
 
 from .._shown import shown
-from ._restore import placed, reduced_count, restore, shared, total
+from ._restore import placed, reduced_count, restore, shared_with_nan, total
 from .dims import wrap_dim
 from .kinds import OPS, composite, overloads, reduction
 
@@ -118,10 +118,10 @@ _nanmedian_dim = reduction("nanmedian.dim" + _ORDER, samples="reduce_needs_dim",
                            doc="The middle element along `dim` among those that are not NaN, and its position.")
 
 _median_all = reduction("median.all(Tensor self) -> Tensor", node="MedianBackward0", namespace=None, samples="distinct",
-                        d={"self": lambda g, self, result: shared(g, self, result)},
+                        d={"self": lambda g, self, result: shared_with_nan(g, self, result)},
                         doc="The middle one of all elements (the lower of two).")
 _nanmedian_all = reduction("nanmedian.all(Tensor self) -> Tensor", namespace=None, samples="distinct",
-                           d={"self": lambda g, self, result: shared(g, self, result)},
+                           d={"self": lambda g, self, result: shared_with_nan(g, self, result)},
                            doc="The middle one of all elements that are not NaN.")
 overloads("median", _median_all, _median_dim,
           doc="""The middle element, of all or along `dim`; of an even number the lower one.

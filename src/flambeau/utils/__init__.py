@@ -18,4 +18,6 @@ _LAZY = ("_python_dispatch", "_pytree", "backend_registration", "benchmark", "bo
 def __getattr__(name):
     if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "ThroughputBenchmark":
+        return importlib.import_module(f"{__name__}.throughput_benchmark").ThroughputBenchmark
     raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

@@ -1,6 +1,7 @@
 """The handle that every `register_*hook` returns."""
 
 import weakref
+from collections import OrderedDict
 
 
 class RemovableHandle:
@@ -21,14 +22,27 @@ class RemovableHandle:
         self.id = RemovableHandle._next_id
         RemovableHandle._next_id += 1
         # weak: a handle does not keep what it hooks into alive
-        self._tables = [weakref.ref(table) for table in (hooks, *extra)]
+        self.hooks_dict_ref = weakref.ref(hooks)
+        self._marks = [weakref.ref(table) for table in extra]
 
     def remove(self):
         """Takes the hook away; nothing happens when it is gone already."""
-        for ref in self._tables:
-            table = ref()
-            if table is not None:
-                table.pop(self.id, None)
+        for table in self._tables():
+            table.pop(self.id, None)
+
+    def _tables(self):
+        found = [ref() for ref in (self.hooks_dict_ref, *self._marks)]
+        return [table for table in found if table is not None]
+
+    def __getstate__(self):
+        hooks, *marks = self._tables() or [None]
+        return hooks, self.id, marks
+
+    def __setstate__(self, state):
+        hooks, self.id, marks = state
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
+        self._marks = [weakref.ref(table) for table in marks]
+        RemovableHandle._next_id = max(RemovableHandle._next_id, self.id + 1)
 
     def __enter__(self):
         return self

@@ -1,11 +1,11 @@
 """Attention: choosing the kernel, causal biases, and flex_attention."""
 
 import contextlib
-import enum
 import importlib
 
 from ... import _attention_ways
 from ..._absent import refusals
+from ..._attention_ways import SDPBackend as SDPBackend
 from ..._shown import shown
 from . import bias as bias
 
@@ -18,19 +18,6 @@ def __getattr__(name):  # flex_attention needs vmap, which most programs do not
 
 #: whether to warn where the fused kernel cannot serve a bias; it always serves here
 WARN_FOR_UNFUSED_KERNELS = False
-
-
-class SDPBackend(enum.IntEnum):
-    """Ways to compute scaled_dot_product_attention: CUDNN_ATTENTION is NVIDIA's library, for halves on CUDA;
-    FLASH_ATTENTION the fused kernel, which on CUDA is EFFICIENT_ATTENTION too; MATH ordinary operators.
-    """
-
-    ERROR = -1
-    MATH = 0
-    FLASH_ATTENTION = 1
-    EFFICIENT_ATTENTION = 2
-    CUDNN_ATTENTION = 3
-    OVERRIDEABLE = 4
 
 
 @contextlib.contextmanager

@@ -119,6 +119,13 @@ def type_name(value):
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
+def refuse_to(args):
+    raise TypeError(
+        "Module.to: expected (device, dtype, non_blocking), (dtype, non_blocking) or (tensor, non_blocking), got "
+        f"({', '.join(type_name(a) for a in args)})"
+    )
+
+
 def _parse_to(*args, **kwargs):
     """(device, dtype, non_blocking, memory_format) of any form of `to`."""
     unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "memory_format", "tensor", "other"}
@@ -137,11 +144,10 @@ def _parse_to(*args, **kwargs):
         values["device"] = rest.pop(0)
         if rest and (rest[0] is None or isinstance(rest[0], dtype)):
             values["dtype"] = rest.pop(0)
-    if len(rest) > 2 or any(not isinstance(flag, bool) for flag in rest):
-        raise TypeError(
-            "Module.to: expected (device, dtype, non_blocking), (dtype, non_blocking) or (tensor, non_blocking), got "
-            f"({', '.join(type_name(a) for a in args)})"
-        )
+        elif rest:  # non_blocking comes third
+            refuse_to(args)
+    if len(rest) > 2 or len(rest) == len(args) > 0 or any(not isinstance(flag, bool) for flag in rest):
+        refuse_to(args)
     where = values["device"]
     if where is not None and not isinstance(where, device):
         where = device(where)

@@ -327,8 +327,11 @@ class _BackwardGate:
         return grads
 
     def _received_input(self, grads):
+        if self.grad_output is None:  # no result's gradient came before: that of the gate itself, or of no result
+            return grads
+        grad_output, self.grad_output = self.grad_output, None
         for hook in self.after:
-            grads = _replaced(hook(self.module, grads, self.grad_output), grads, "backward hook")
+            grads = _replaced(hook(self.module, grads, grad_output), grads, "backward hook")
         return grads
 
 

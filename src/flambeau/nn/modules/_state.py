@@ -99,25 +99,7 @@ class StateMethods:
         state_dict = OrderedDict(state_dict)
         if metadata is not None:
             state_dict._metadata = metadata  # hooks may want to read it
-
-        def load(module, local, prefix):
-            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local_metadata["assign_to_params_buffers"] = assign
-            # children report what is unexpected in their part: strict=True here whatever the caller wants
-            module._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    inner = prefix + name + "."
-                    load(child, {k: v for k, v in local.items() if k.startswith(inner)}, inner)
-            keys = _IncompatibleKeys(missing, unexpected)
-            for hook in kept(module, "_load_state_dict_post_hooks").values():
-                if hook(module, keys) is not None:
-                    raise RuntimeError(
-                        "load_state_dict post-hook: change the lists of keys in place and return None"
-                    )
-
-        load(self, state_dict, "")
+        _load(self, state_dict, "", metadata, assign, missing, unexpected, errors)
         if strict:
             for word, keys in (("Unexpected", unexpected), ("Missing", missing)):
                 if keys:
@@ -196,6 +178,24 @@ class StateMethods:
                 f"{type(error).__name__}: {error}"
             )
         return None
+
+
+def _load(module, local, prefix, metadata, assign, missing, unexpected, errors):
+    """The entries of `local` into the module and those below it. A closure would be a cycle that keeps the tensors."""
+    local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        local_metadata["assign_to_params_buffers"] = assign
+    # children report what is unexpected in their part: strict=True here whatever the caller wants
+    module._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
+    for name, child in module._modules.items():
+        if child is not None:
+            inner = prefix + name + "."
+            below = {k: v for k, v in local.items() if k.startswith(inner)}
+            _load(child, below, inner, metadata, assign, missing, unexpected, errors)
+    keys = _IncompatibleKeys(missing, unexpected)
+    for hook in kept(module, "_load_state_dict_post_hooks").values():
+        if hook(module, keys) is not None:
+            raise RuntimeError("load_state_dict post-hook: change the lists of keys in place and return None")
 
 
 def _quoted(key):

@@ -1,6 +1,7 @@
 """Modules that hold modules: Sequential, ModuleList, ModuleDict."""
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable
 
@@ -14,6 +15,17 @@ def position(index, size):
     if not -size <= index < size:
         raise IndexError(f"index {shown(index)} is outside a container of {shown(size)}: {-size} to {size - 1}")
     return index % size
+
+
+class Container(Module):
+    """A Module with the given submodules and no forward, from the time before Module took them by assignment; it warns
+    and says so."""
+
+    def __init__(self, **kwargs):
+        super().__init__()
+        warnings.warn("Container: subclass Module, and assign its submodules to it", FutureWarning, stacklevel=2)
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class _Numbered(Module):

@@ -171,6 +171,15 @@ class NLLLoss(_WeightedLoss):
         )
 
 
+class NLLLoss2d(NLLLoss):
+    """NLLLoss under a name of the time when pictures had a class of their own; it warns and says so."""
+
+    def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+        warnings.warn("NLLLoss2d: NLLLoss takes inputs [N, C, *] of any number of dimensions; use that",
+                      FutureWarning, stacklevel=2)
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+
+
 class BCELoss(_WeightedLoss):
     """-(target log input + (1 - target) log(1 - input)), for input probabilities.
 

@@ -1,7 +1,7 @@
 """Modules that hold parameters: ParameterList, ParameterDict."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ... import Tensor
 from ..parameter import Parameter
@@ -190,8 +190,12 @@ class ParameterDict(_ParameterHolder):
         return ParameterDict((key, default) for key in keys)
 
     def update(self, parameters):
-        """Add or replace from a mapping or from pairs (key, value); a plain mapping's keys are taken in order."""
-        for key, value in pairs("ParameterDict", parameters):
+        """Add or replace from a mapping or from pairs (key, value). The keys of a mapping that is neither an
+        OrderedDict nor a ParameterDict are sorted first."""
+        entries = pairs("ParameterDict", parameters)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            entries.sort()
+        for key, value in entries:
             self[key] = value
 
     def __or__(self, other):

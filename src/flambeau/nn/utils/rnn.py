@@ -2,6 +2,7 @@
 
 import itertools
 from collections import namedtuple
+from collections.abc import Iterable
 
 from ... import Tensor, argsort, as_tensor, cat, full, int64
 from ..._shown import shown
@@ -71,7 +72,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     tensor([[1., 1.],
             [1., 0.]])
     """
-    sequences = list(sequences)
+    sequences = list(sequences) if isinstance(sequences, Iterable) else ()
     if not sequences or not all(isinstance(s, Tensor) for s in sequences):
         raise RuntimeError("pad_sequence: expected an iterable of one or more tensors")
     if padding_side not in ("left", "right"):
