@@ -82,6 +82,14 @@ from .qconfig import float_qparams_weight_only_qconfig as float_qparams_weight_o
 from .qconfig import float_qparams_weight_only_qconfig_4bit as float_qparams_weight_only_qconfig_4bit
 from .qconfig import get_default_qconfig as get_default_qconfig
 from .qconfig import per_channel_dynamic_qconfig as per_channel_dynamic_qconfig
+from .qconfig import (
+    default_per_channel_symmetric_qnnpack_qat_qconfig as default_per_channel_symmetric_qnnpack_qat_qconfig,
+)
+from .qconfig import default_per_channel_symmetric_qnnpack_qconfig as default_per_channel_symmetric_qnnpack_qconfig
+from .qconfig import default_quint8_weight_qconfig as default_quint8_weight_qconfig
+from .qconfig import default_symmetric_qnnpack_qat_qconfig as default_symmetric_qnnpack_qat_qconfig
+from .qconfig import default_symmetric_qnnpack_qconfig as default_symmetric_qnnpack_qconfig
+from .qconfig import get_default_qat_qconfig as get_default_qat_qconfig
 from .qconfig import qconfig_equals as qconfig_equals
 from .quantize import QConfigAny as QConfigAny
 from .quantize import convert as convert
@@ -97,7 +105,7 @@ from .utils import with_args as with_args
 from .utils import with_callable_args as with_callable_args
 
 _STATIC = """prepare prepare_qat quantize quantize_qat add_quant_dequant QuantWrapper fuse_modules
- fuse_modules_qat fuse_conv_bn fuse_conv_bn_relu fuse_linear_bn QConfigMapping get_default_qat_qconfig
+ fuse_modules_qat fuse_conv_bn fuse_conv_bn_relu fuse_linear_bn QConfigMapping
  get_default_qconfig_mapping get_default_qat_qconfig_mapping get_default_static_quant_module_mappings
  get_default_qat_module_mappings"""
 _REASON = ("static quantization and quantization-aware training of whole models are not available; quantize_dynamic, "

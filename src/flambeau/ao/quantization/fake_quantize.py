@@ -165,6 +165,13 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         self.is_symmetric_quant = self.activation_post_process.qscheme in (flambeau.per_channel_symmetric,
                                                                            flambeau.per_tensor_symmetric)
 
+    def extra_repr(self):
+        return (f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
+                f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}, "
+                f"quant_min={self.activation_post_process.quant_min}, "
+                f"quant_max={self.activation_post_process.quant_max}, qscheme={self.qscheme}, "
+                f"reduce_range={self.activation_post_process.reduce_range}")
+
     def calculate_qparams(self):
         """(scale, zero point) of the observer's range, in the order of operations of the fused operator."""
         seen = self.activation_post_process
