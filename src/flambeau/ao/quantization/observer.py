@@ -260,6 +260,8 @@ class FixedQParamsObserver(ObserverBase):
 class PlaceholderObserver(ObserverBase):
     """Sees nothing: it says which codes a later step shall make, as dynamic quantization does in each call."""
 
+    sees_nothing = True
+
     def __init__(self, dtype=flambeau.float32, custom_op_name="", compute_dtype=None, quant_min=None, quant_max=None,
                  qscheme=None, eps=None, is_dynamic=False):
         super().__init__(dtype=dtype, is_dynamic=is_dynamic)

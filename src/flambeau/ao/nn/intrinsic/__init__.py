@@ -1,6 +1,7 @@
 """Layers that are computed together: in floats, and (`qat`) with fake quantization for training."""
 
 from . import modules as modules
+from . import qat as qat
 from .modules import BNReLU2d as BNReLU2d
 from .modules import BNReLU3d as BNReLU3d
 from .modules import ConvAdd2d as ConvAdd2d
@@ -19,4 +20,3 @@ from .modules import LinearLeakyReLU as LinearLeakyReLU
 from .modules import LinearReLU as LinearReLU
 from .modules import LinearTanh as LinearTanh
 from .modules import _FusedModule as _FusedModule
-from . import qat as qat

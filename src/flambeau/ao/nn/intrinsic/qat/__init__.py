@@ -1,8 +1,6 @@
 """Fused layers for quantization-aware training: batch norms folded, weights through their codes."""
 
 from . import modules as modules
-from .modules import freeze_bn_stats as freeze_bn_stats
-from .modules import update_bn_stats as update_bn_stats
 from .modules import ConvBn1d as ConvBn1d
 from .modules import ConvBn2d as ConvBn2d
 from .modules import ConvBn3d as ConvBn3d
@@ -14,3 +12,5 @@ from .modules import ConvReLU2d as ConvReLU2d
 from .modules import ConvReLU3d as ConvReLU3d
 from .modules import LinearBn1d as LinearBn1d
 from .modules import LinearReLU as LinearReLU
+from .modules import freeze_bn_stats as freeze_bn_stats
+from .modules import update_bn_stats as update_bn_stats

@@ -12,8 +12,8 @@ class FakeWeight:
 
     def _take_qconfig(self, qconfig, device=None):
         if not qconfig:
-            raise AssertionError(f"qat.{type(self).__name__}: expected a qconfig whose `weight` makes the weight's fake "
-                                 f"quantization, got {qconfig}")
+            raise AssertionError(f"qat.{type(self).__name__}: expected a qconfig whose `weight` makes "
+                                 f"the fake quantization, got {qconfig}")
         self.qconfig = qconfig
         self.weight_fake_quant = qconfig.weight()
         if device is not None:
