@@ -1,3 +1,4 @@
-"""Quantized layers."""
+"""Layers of quantized models."""
 
+from . import intrinsic as intrinsic
 from . import quantized as quantized

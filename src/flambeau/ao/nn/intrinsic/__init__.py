@@ -1,0 +1,3 @@
+"""Layers that are computed together."""
+
+from . import quantized as quantized
