@@ -1,14 +1,9 @@
 """Public names of layouts, dtypes and compilers that are not available: each raises NotImplementedError when used."""
 
-from . import STATIC, refusals
+from . import refusals
 
 _SCRIPT = "of TorchScript there is flambeau.jit: trace, script, load, save, fork, wait, CompilationUnit"
 FUNCTIONS = {
-    **refusals("", STATIC, """
-    quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point)
-    quantized_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode) quantized_max_pool2d(input,
-    kernel_size, stride, padding, dilation, ceil_mode) quantized_max_pool3d
-    """),
     **refusals("", _SCRIPT, """
     fork wait import_ir_module import_ir_module_from_buffer parse_ir(input, parse_tensor_constants)
     parse_schema(schema, allow_typevars) parse_type_comment merge_type_from_type_comment unify_type_list

@@ -62,6 +62,7 @@ from . import windows as windows
 from .kinds import OPS as OPS
 from .kinds import public as public
 from .namespaces import known as _known
+from .namespaces import late as late
 
 
 def load_library(path):

@@ -2,4 +2,5 @@
 
 from . import intrinsic as intrinsic
 from . import qat as qat
+from . import quantizable as quantizable
 from . import quantized as quantized

@@ -1,7 +1,8 @@
-"""Layers that are computed together: in floats, and (`qat`) with fake quantization for training."""
+"""Layers that are computed together: in floats, for training (`qat`), and quantized."""
 
 from . import modules as modules
 from . import qat as qat
+from . import quantized as quantized
 from .modules import BNReLU2d as BNReLU2d
 from .modules import BNReLU3d as BNReLU3d
 from .modules import ConvAdd2d as ConvAdd2d
