@@ -103,8 +103,15 @@ class PackedConv(Packed):
         super().__init__(weight, bias)
         self.dims, self.groups_, self.transpose_ = dims, groups, transpose
         self.stride_, self.padding_, self.dilation_ = stride, padding, dilation
-        self.output_padding_ = output_padding or (0,) * dims
+        self.output_padding_ = output_padding if transpose else None
         self.scales, self.zeros = scales_of(weight)
+        codes, kernel = weight._codes, weight.shape[2:]
+        if transpose:
+            codes = _turned(codes, groups)
+        rows = dims == 0 or dilation[-1] == 1
+        self.geometry = (OPS["_quantized_pack"](codes.contiguous(), self.zeros.contiguous(), groups, rows),
+                         self.out_channels, kernel, self.scales.contiguous(), self.bias_, stride, padding, dilation,
+                         groups, self.output_padding_)
 
     @property
     def out_channels(self):
@@ -130,7 +137,7 @@ class PackedConv(Packed):
 
     def output_padding(self):
         """What a transposed convolution adds at the end of each dimension."""
-        return list(self.output_padding_)
+        return list(self.output_padding_ or (0,) * self.dims)
 
     def groups(self):
         """How many groups the channels fall into."""
@@ -139,6 +146,14 @@ class PackedConv(Packed):
     def transpose(self):
         """Whether it is a transposed convolution."""
         return self.transpose_
+
+
+def _turned(codes, groups):
+    """The weight [in, out / groups, *kernel] of a transposed convolution as that [out, in / groups, *kernel] of the one
+    that computes it."""
+    spatial = tuple(codes.shape[2:])
+    grouped = codes.reshape(groups, codes.shape[0] // groups, codes.shape[1], *spatial).transpose(1, 2)
+    return grouped.reshape(-1, codes.shape[0] // groups, *spatial).flip(list(range(2, codes.ndim)))
 
 
 def pack_conv(dims, name, weight, bias, stride, padding, dilation, groups, output_padding=None):

@@ -75,17 +75,6 @@ def linear(X, W_prepack, Y_scale_i, Y_zero_point_i, name="linear", tail=None, ne
 
 # --- convolution ------------------------------------------------------------------------------------------------------
 
-def conv_sums(name, codes, zero, packed):
-    """The sums of products of a convolution, exact in float64."""
-    axis = 1 if packed.transpose_ else 0
-    x, weight = _centred(codes, zero), _weight(packed, axis)
-    if packed.transpose_:
-        return OPS[f"conv_transpose{packed.dims}d"](x, weight, None, packed.stride_, packed.padding_,
-                                                    packed.output_padding_, packed.groups_, packed.dilation_)
-    return OPS[f"conv{packed.dims}d"](x, weight, None, packed.stride_, packed.padding_, packed.dilation_,
-                                      packed.groups_)
-
-
 def check_conv(name, x, packed, dims, transpose):
     """Checks an input against a packed weight."""
     _packed(name, packed, PackedConv, dims, transpose)
@@ -98,15 +87,9 @@ def conv(dims, name, x, packed, scale, zero_point, relu=False, transpose=False, 
     """A convolution of codes; `plus` is a quantized tensor that is added before the result gets its codes."""
     quantizer, to = activation(name, x), result_quantizer(name, scale, zero_point)
     check_conv(name, x, packed, dims, transpose)
-    sums = conv_sums(name, x._codes, quantizer.zero_point, packed)
-    added = None
-    if plus is not None:
-        activation(name, plus)
-        if list(plus.shape) != list(sums.shape):
-            raise RuntimeError(f"{name}: what is added must have the result's shape {list(sums.shape)}, got "
-                               f"{list(plus.shape)}")
-        added = plus.dequantize() / to.scale
-    codes = _finished(sums, packed, quantizer, to, 1, relu, added)
+    added = () if plus is None else (plus._codes, activation(name, plus).zero_point, plus._quantizer.scale)
+    codes = OPS["_quantized_conv"](x._codes, quantizer.zero_point, quantizer.scale, *packed.geometry, to.scale,
+                                   to.zero_point, relu, *added)
     return wrap(codes, to)
 
 
