@@ -31,8 +31,17 @@ struct CodesLoops {
   // [channels / 16][pair of taps][2][16], as `depthwise_place` says.
   void (*depthwise)(const int16_t* at, const int64_t* taps, int64_t ntaps, const int16_t* weights, int64_t channels,
                     int32_t* sums);
-  // Codes of n sums of neighbouring output channels, from channel `first` on; `at` is their place in the result.
-  void (*finish)(const Requantized& how, const int32_t* sums, int64_t n, int64_t first, int64_t at, uint8_t* to);
+  // Codes of `rows` rows of n sums (each `apart` from the next) of output channels from `first` on; the first row's
+  // place in the result is `at`, and the next one's `row` further.
+  void (*finish)(const Requantized& how, const int32_t* sums, int64_t rows, int64_t apart, int64_t n, int64_t first,
+                 int64_t at, int64_t row, uint8_t* to);
+  // Minimal filtering of 3 x 3 kernels in tiles of 2 x 2 (Winograd): 16 products in place of 36, exact, since the
+  // weights are taken four times. Input: what the 4 x 4 pixels at x become, number k of channel c at to[k apart + c].
+  void (*filter_input)(const int16_t* x, int64_t row, int64_t channels, int16_t* to, int64_t apart);
+  // Weights of a block, [3][pairs of 3 * channels][16][2] -> [16][pairs of channels][16][2].
+  void (*filter_weights)(const int8_t* w, int64_t channels, int16_t* to);
+  // Output: the sums [16][16 channels] of one tile, each `apart` from the next, -> those of its 2 x 2 pixels.
+  void (*filter_output)(const int32_t* sums, int64_t apart, int32_t* to);
 };
 
 // Where in its block the weight of channel c < 16 lies, for the first or the second tap of a pair.

@@ -43,6 +43,12 @@ struct Shape {
   int64_t ntaps() const { return kernel[0] * kernel[1] * taps_across(); }
   int64_t blocks() const { return (ocg() + kBlock - 1) / kBlock; }  // of one group
   int64_t pixels() const { return n * out[0] * out[1] * out[2]; }
+  // Whether 3 x 3 kernels are applied by minimal filtering, in tiles of 2 x 2 pixels: where there are enough of them to
+  // pay for the transformed weights, and few enough channels for their sums to fit into 32 bits.
+  bool filtered() const {
+    return groups == 1 && kernel == Sizes{1, 3, 3} && stride == Sizes{1, 1, 1} && dilation == Sizes{1, 1, 1} &&
+           between == Sizes{1, 1, 1} && ic % kBlock == 0 && ic <= 1024 && n * out[1] * out[2] >= 128;
+  }
   int64_t products() const { return pixels() * oc * icg() * kernel[0] * kernel[1] * kernel[2]; }
 };
 
@@ -190,35 +196,37 @@ struct Product {
     const int64_t chunks = (s.pixels() + kChunk - 1) / kChunk, blocks = s.groups * s.blocks();
     const int64_t each = s.run() * s.ntaps() * kBlock * kChunk;
     // Shared in blocks of channels where there are few pixels: the weights are then read once.
+    auto of = [&](int64_t c, int64_t first, int64_t last) {
+      const int64_t p = c * kChunk, n = std::min(s.pixels(), p + kChunk) - p;
+      const int16_t* at[kChunk];
+      for (int64_t k = 0; k < n; ++k) at[k] = place(p + k);
+      for (int64_t b = first; b < last; ++b) chunk(b, p, n, at);
+    };
     if (chunks >= 2 * num_threads())
       parallel_for(chunks, std::max<int64_t>(1, (1 << 17) / (each * blocks + 1)), [&](int64_t c, int64_t end) {
-        for (; c < end; ++c)
-          for (int64_t b = 0; b < blocks; ++b) chunk(b, c * kChunk, std::min(s.pixels(), (c + 1) * kChunk));
+        for (; c < end; ++c) of(c, 0, blocks);
       });
     else
       parallel_for(blocks, std::max<int64_t>(1, (1 << 17) / (each * chunks + 1)), [&](int64_t b, int64_t end) {
-        for (; b < end; ++b)
-          for (int64_t c = 0; c < chunks; ++c) chunk(b, c * kChunk, std::min(s.pixels(), (c + 1) * kChunk));
+        for (int64_t c = 0; c < chunks; ++c) of(c, b, end);
       });
   }
-  void chunk(int64_t block, int64_t p, int64_t end) const {
+  // One block of channels of n pixels from p on, whose inputs are `places`.
+  void chunk(int64_t block, int64_t p, int64_t n, const int16_t* const* places) const {
     const CodesLoops& loops = codes_loops();
     const int64_t group = block / s.blocks(), inside = block % s.blocks() * kBlock;
     const int64_t channel = group * s.ocg() + inside, count = std::min(kBlock, s.ocg() - inside);
-    const int64_t size = s.ntaps() * s.pairs() * 2 * kBlock;
+    const int64_t size = s.ntaps() * s.pairs() * 2 * kBlock, ntaps = s.ntaps(), pairs = s.pairs();
     const void* weights = wide ? static_cast<const void*>(static_cast<const int16_t*>(w) + block * size)
                                : static_cast<const void*>(static_cast<const int8_t*>(w) + block * size);
     int32_t sums[kMostPixels * kBlock];
     const int16_t* at[kMostPixels];
-    while (p < end) {
-      const int64_t left = end - p, tiles = (left + loops.pixels - 1) / loops.pixels, rows = (left + tiles - 1) / tiles;
-      for (int64_t r = 0; r < rows; ++r) at[r] = place(p + r) + group * s.group_width();
-      loops.tile(at, rows, taps.data(), s.ntaps(), s.pairs(), weights, wide, sums);
-      for (int64_t r = 0; r < rows; ++r) {
-        const int64_t to = (p + r) * s.oc + channel;
-        loops.finish(how, sums + r * kBlock, count, channel, to, out + to);
-      }
-      p += rows;
+    for (int64_t k = 0; k < n;) {
+      const int64_t left = n - k, tiles = (left + loops.pixels - 1) / loops.pixels, rows = (left + tiles - 1) / tiles;
+      for (int64_t r = 0; r < rows; ++r) at[r] = places[k + r] + group * s.group_width();
+      loops.tile(at, rows, taps.data(), ntaps, pairs, weights, wide, sums);
+      loops.finish(how, sums, rows, kBlock, count, channel, (p + k) * s.oc + channel, s.oc, out);
+      k += rows;
     }
   }
   void depthwise() {
@@ -228,9 +236,70 @@ struct Product {
       std::vector<int32_t> sums(static_cast<size_t>(width));
       for (; p < end; ++p) {
         loops.depthwise(place(p), taps.data(), s.ntaps(), static_cast<const int16_t*>(w), width, sums.data());
-        loops.finish(how, sums.data(), s.oc, 0, p * s.oc, out + p * s.oc);
+        loops.finish(how, sums.data(), 1, 0, s.oc, 0, p * s.oc, 0, out);
       }
     });
+  }
+};
+
+// Minimal filtering: chunks of tiles, each by every block of channels.
+struct Filtered {
+  const Shape& s;
+  const int16_t* x;
+  const int8_t* w;
+  Requantized how;
+  uint8_t* out;
+
+  int64_t down() const { return (s.out[1] + 1) / 2; }
+  int64_t across() const { return (s.out[2] + 1) / 2; }
+
+  void run() const {
+    const CodesLoops& loops = codes_loops();
+    const int64_t blocks = s.blocks(), size = 16 * s.ic * kBlock, tiles = s.n * down() * across();
+    int16_t* weights = scratch<int16_t>(kScratchB, blocks * size);
+    parallel_for(blocks, std::max<int64_t>(1, (1 << 14) / (s.ic * 9)), [&](int64_t b, int64_t end) {
+      for (; b < end; ++b) loops.filter_weights(w + b * 9 * s.ic * kBlock, s.ic, weights + b * size);
+    });
+    const int64_t most = std::max<int64_t>(loops.pixels, (1 << 13) / s.ic / loops.pixels * loops.pixels);
+    const int64_t each = std::max(loops.pixels, std::min(most, (tiles + num_threads() - 1) / num_threads()));
+    parallel_for((tiles + each - 1) / each, 1, [&](int64_t c, int64_t end) {
+      std::vector<int16_t> inputs(size_t(16 * each * s.ic));
+      for (; c < end; ++c) {
+        const int64_t first = c * each, count = std::min(tiles, first + each) - first;
+        for (int64_t t = 0; t < count; ++t) {
+          const int64_t image = (first + t) / (down() * across()), i = (first + t) / across() % down(),
+                        j = (first + t) % across(), row = s.padded[2] * s.ic;
+          loops.filter_input(x + ((image * s.padded[1] + 2 * i) * s.padded[2] + 2 * j) * s.ic, row, s.ic,
+                             inputs.data() + t * s.ic, each * s.ic);
+        }
+        for (int64_t b = 0; b < blocks; ++b) block(b, weights + b * size, inputs.data(), each, first, count);
+      }
+    });
+  }
+  void block(int64_t b, const int16_t* weights, const int16_t* inputs, int64_t each, int64_t first, int64_t count) const {
+    const CodesLoops& loops = codes_loops();
+    const int64_t none = 0, channel = b * kBlock, here = std::min(kBlock, s.oc - channel);
+    int32_t sums[16 * kMostPixels * kBlock], pixels[4 * kBlock];
+    const int16_t* at[kMostPixels];
+    for (int64_t t = 0; t < count;) {
+      const int64_t left = count - t, turns = (left + loops.pixels - 1) / loops.pixels, rows = (left + turns - 1) / turns;
+      for (int64_t k = 0; k < 16; ++k) {
+        for (int64_t r = 0; r < rows; ++r) at[r] = inputs + (k * each + t + r) * s.ic;
+        loops.tile(at, rows, &none, 1, s.ic / 2, weights + k * s.ic * kBlock, true, sums + k * kMostPixels * kBlock);
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        loops.filter_output(sums + r * kBlock, kMostPixels * kBlock, pixels);
+        give(first + t + r, channel, here, pixels);
+      }
+      t += rows;
+    }
+  }
+  void give(int64_t tile, int64_t channel, int64_t count, const int32_t* pixels) const {
+    const int64_t image = tile / (down() * across()), i = tile / across() % down() * 2, j = tile % across() * 2;
+    const int64_t wide = std::min<int64_t>(2, s.out[2] - j);
+    for (int64_t r = 0; r < std::min<int64_t>(2, s.out[1] - i); ++r)
+      codes_loops().finish(how, pixels + 2 * r * kBlock, wide, kBlock, count, channel,
+                           ((image * s.out[1] + i + r) * s.out[2] + j) * s.oc + channel, s.oc, out);
   }
 };
 
@@ -317,7 +386,7 @@ void infer_conv(Call& c) {
 }
 
 void cpu_conv(Call& c) {
-  const Shape s = c.handed<Shape>();
+  Shape s = c.handed<Shape>();
   const Tensor &x = c.tensor(kX), &scales = c.tensor(kScales), &w = c.tensor(kW);
   Tensor& out = c.out();
   if (out.numel == 0) return;
@@ -341,12 +410,16 @@ void cpu_conv(Call& c) {
     how.added_factor = float(c.real(kAddedScale)) / to_scale;
   {
     LockRelease lock(s.products() / 32 + x.numel);
+    const bool filtered = s.filtered() && w.dtype == DType::Int8;
+    if (filtered)  // the last tiles may reach one row and column further
+      for (int k = 1; k < 3; ++k) s.padded[k] = (s.out[k] + 1) / 2 * 2 + 2;
     Widened wide{s, *lying, int32_t(c.integer(kZero)), nullptr};
     wide.to = scratch<int16_t>(kScratchA, s.n * wide.image() + kBlock);
     wide.run();
     Product product{s, wide.to, w.dtype == DType::Int8 ? static_cast<const void*>(w.ptr<int8_t>()) : w.ptr<int16_t>(),
                     w.dtype == DType::Int16, how, out.ptr<uint8_t>(), {}};
-    product.run();
+    if (filtered) Filtered{s, wide.to, w.ptr<int8_t>(), how, out.ptr<uint8_t>()}.run();
+    else product.run();
   }
   trim_scratch();
 }

@@ -152,22 +152,126 @@ void depthwise(const int16_t* at, const int64_t* taps, int64_t ntaps, const int1
 
 float between(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
+// One row of n sums; what is added lies where the result does.
 template <bool added>
-void finish_how(const Requantized& how, const int32_t* sums, int64_t n, int64_t first, int64_t at, uint8_t* to) {
+void finish_row(const Requantized& how, const int32_t* sums, int64_t n, const float* bias, const float* factors,
+                const uint8_t* plus, uint8_t* to) {
   const float low = float(how.low - how.zero), high = float(255 - how.zero);
-  const float *bias = how.bias + first, *factors = how.factors + first;
-  for (int64_t j = 0; j < n; ++j) {
+  int64_t j = 0;
+#ifdef __AVX2__
+  const __m256 least = _mm256_set1_ps(low), most = _mm256_set1_ps(high), step = _mm256_set1_ps(how.added_factor);
+  const __m256i zero = _mm256_set1_epi32(how.zero), added_zero = _mm256_set1_epi32(how.added_zero);
+  auto eight = [&](int64_t k) {
+    __m256 x = _mm256_cvtepi32_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + k)));
+    x = _mm256_mul_ps(_mm256_add_ps(x, _mm256_loadu_ps(bias + k)), _mm256_loadu_ps(factors + k));
+    if constexpr (added) {
+      const __m256i q = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(plus + k)));
+      x = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(q, added_zero)), step, x);
+    }
+    x = _mm256_min_ps(_mm256_max_ps(x, least), most);
+    return _mm256_add_epi32(_mm256_cvtps_epi32(x), zero);
+  };
+  for (; j + 16 <= n; j += 16) {
+    const __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi32(eight(j), eight(j + 8)), 0xd8);
+    const __m128i codes = _mm_packus_epi16(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + j), codes);
+  }
+#endif
+  for (; j < n; ++j) {
     float x = (float(sums[j]) + bias[j]) * factors[j];
-    if constexpr (added) x += float(int32_t(how.added[at + j]) - how.added_zero) * how.added_factor;
-    to[j] = uint8_t(int32_t(between(__builtin_nearbyintf(x), low, high)) + how.zero);
+    if constexpr (added) x = __builtin_fmaf(float(int32_t(plus[j]) - how.added_zero), how.added_factor, x);
+    to[j] = uint8_t(int32_t(__builtin_nearbyintf(between(x, low, high))) + how.zero);
   }
 }
-void finish(const Requantized& how, const int32_t* sums, int64_t n, int64_t first, int64_t at, uint8_t* to) {
-  if (how.added) finish_how<true>(how, sums, n, first, at, to);
-  else finish_how<false>(how, sums, n, first, at, to);
+void finish(const Requantized& how, const int32_t* sums, int64_t rows, int64_t apart, int64_t n, int64_t first,
+            int64_t at, int64_t row, uint8_t* to) {
+  for (int64_t r = 0; r < rows; ++r, sums += apart, at += row)
+    if (how.added) finish_row<true>(how, sums, n, how.bias + first, how.factors + first, how.added + at, to + at);
+    else finish_row<false>(how, sums, n, how.bias + first, how.factors + first, nullptr, to + at);
 }
 
-constexpr CodesLoops kLoops{kPixels, widen, tile, depthwise, finish};
+// --- minimal filtering ------------------------------------------------------------------------------------------------
+
+using Shorts = int16_t __attribute__((vector_size(32)));
+using Ints = int32_t __attribute__((vector_size(32)));
+using Words = uint32_t __attribute__((vector_size(32)));
+template <class V, class From> V take(const From* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+Shorts take_bytes(const int8_t* p) {
+#ifdef __AVX2__
+  return Shorts(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#else
+  Shorts v;
+  for (int k = 0; k < 16; ++k) v[k] = p[k];
+  return v;
+#endif
+}
+template <class V, class To> void put(To* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
+
+void filter_input(const int16_t* x, int64_t row, int64_t channels, int16_t* to, int64_t apart) {
+  using V = Shorts;
+  for (int64_t c = 0; c < channels; c += 16) {
+    V d[4][4];
+    for (int64_t i = 0; i < 4; ++i) {
+      const int16_t* at = x + i * row + c;
+      const V a = take<Shorts>(at), b = take<Shorts>(at + channels), e = take<Shorts>(at + 2 * channels),
+              f = take<Shorts>(at + 3 * channels);
+      d[i][0] = a - e, d[i][1] = b + e, d[i][2] = e - b, d[i][3] = b - f;
+    }
+    for (int64_t j = 0; j < 4; ++j) {
+      int16_t* at = to + j * apart + c;
+      put(at, d[0][j] - d[2][j]);
+      put(at + 4 * apart, d[1][j] + d[2][j]);
+      put(at + 8 * apart, d[2][j] - d[1][j]);
+      put(at + 12 * apart, d[1][j] - d[3][j]);
+    }
+  }
+}
+
+void filter_weights(const int8_t* w, int64_t channels, int16_t* to) {
+  using V = Shorts;
+  const int64_t pairs = channels / 2, apart = pairs * 2 * kBlock;
+  for (int64_t k = 0; k < 2 * pairs; ++k) {  // halves of a pair: 8 output channels
+    V g[3][4];
+    for (int64_t i = 0; i < 3; ++i) {
+      const int8_t* at = w + i * 3 * apart + k * 16;
+      const V x[3] = {take_bytes(at), take_bytes(at + apart), take_bytes(at + 2 * apart)};
+      const V ends = x[0] + x[2];
+      g[i][0] = x[0] + x[0], g[i][1] = ends + x[1], g[i][2] = ends - x[1], g[i][3] = x[2] + x[2];
+    }
+    for (int64_t j = 0; j < 4; ++j) {
+      int16_t* at = to + j * apart + k * 16;
+      const V ends = g[0][j] + g[2][j];
+      put(at, g[0][j] + g[0][j]);
+      put(at + 4 * apart, ends + g[1][j]);
+      put(at + 8 * apart, ends - g[1][j]);
+      put(at + 12 * apart, g[2][j] + g[2][j]);
+    }
+  }
+}
+
+// Sums may wrap on the way; the last ones, four times those of the convolution, fit.
+void filter_output(const int32_t* sums, int64_t apart, int32_t* to) {
+  using V = Words;
+  for (int64_t c = 0; c < kBlock; c += 8) {
+    V m[2][4];
+    for (int64_t j = 0; j < 4; ++j) {
+      auto at = [&](int64_t i) { return take<Words>(sums + (4 * i + j) * apart + c); };
+      const V b = at(1), e = at(2);
+      m[0][j] = at(0) + b + e, m[1][j] = b - e - at(3);
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+      put(to + 2 * i * kBlock + c, Ints(m[i][0] + m[i][1] + m[i][2]) >> 2);
+      put(to + (2 * i + 1) * kBlock + c, Ints(m[i][1] - m[i][2] - m[i][3]) >> 2);
+    }
+  }
+}
+
+constexpr CodesLoops kLoops{kPixels,      widen,          tile,         depthwise, finish,
+                            filter_input, filter_weights, filter_output};
 const CodesRegistration registration(FLAMBEAU_LEVEL, kLoops);
 
 }  // namespace
