@@ -183,11 +183,15 @@ struct Product {
         for (int64_t k = 0; k < s.taps_across(); ++k)
           taps.push_back(((d * s.dilation[0] * s.padded[1] + h * s.dilation[1]) * s.padded[2] + k * s.dilation[2]) * width);
   }
-  const int16_t* place(int64_t p) const {
-    const int64_t ow = p % s.out[2], oh = p / s.out[2] % s.out[1], od = p / (s.out[2] * s.out[1]) % s.out[0];
-    const int64_t image = p / (s.out[2] * s.out[1] * s.out[0]);
-    return x + (((image * s.padded[0] + od * s.stride[0]) * s.padded[1] + oh * s.stride[1]) * s.padded[2] +
-                ow * s.stride[2]) * s.width();
+  // f(k, where the input of pixel p + k begins) for n pixels from p on.
+  template <class F> void places(int64_t p, int64_t n, F&& f) const {
+    int64_t ow = p % s.out[2], row = p / s.out[2];
+    for (int64_t k = 0; k < n; ++row, ow = 0) {
+      const int64_t oh = row % s.out[1], od = row / s.out[1] % s.out[0], image = row / s.out[1] / s.out[0];
+      const int16_t* at = x + ((image * s.padded[0] + od * s.stride[0]) * s.padded[1] + oh * s.stride[1]) *
+                                  s.padded[2] * s.width();
+      for (; ow < s.out[2] && k < n; ++ow, ++k) f(k, at + ow * s.stride[2] * s.width());
+    }
   }
   void run() {
     find_taps();
@@ -199,7 +203,7 @@ struct Product {
     auto of = [&](int64_t c, int64_t first, int64_t last) {
       const int64_t p = c * kChunk, n = std::min(s.pixels(), p + kChunk) - p;
       const int16_t* at[kChunk];
-      for (int64_t k = 0; k < n; ++k) at[k] = place(p + k);
+      places(p, n, [&](int64_t k, const int16_t* place) { at[k] = place; });
       for (int64_t b = first; b < last; ++b) chunk(b, p, n, at);
     };
     if (chunks >= 2 * num_threads())
@@ -234,10 +238,10 @@ struct Product {
     const int64_t width = s.width();
     parallel_for(s.pixels(), std::max<int64_t>(1, (1 << 16) / (width * s.ntaps() + 1)), [&](int64_t p, int64_t end) {
       std::vector<int32_t> sums(static_cast<size_t>(width));
-      for (; p < end; ++p) {
-        loops.depthwise(place(p), taps.data(), s.ntaps(), static_cast<const int16_t*>(w), width, sums.data());
-        loops.finish(how, sums.data(), 1, 0, s.oc, 0, p * s.oc, 0, out);
-      }
+      places(p, end - p, [&](int64_t k, const int16_t* place) {
+        loops.depthwise(place, taps.data(), s.ntaps(), static_cast<const int16_t*>(w), width, sums.data());
+        loops.finish(how, sums.data(), 1, 0, s.oc, 0, (p + k) * s.oc, 0, out);
+      });
     });
   }
 };

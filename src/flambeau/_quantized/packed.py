@@ -1,5 +1,7 @@
 """Weights of quantized layers as their operators take them: quantized weight, bias, and how they are applied."""
 
+from functools import cached_property
+
 from .. import _C
 from ..ops.kinds import OPS
 from .schemes import per_channel_affine, per_tensor_affine
@@ -65,9 +67,15 @@ class PackedLinear(Packed):
         super().__init__(weight, bias)
         if weight.dtype is _C.float16:
             return
-        self.codes = weight.int_repr()
+        self.codes = weight._codes
         self.sums = self.codes.sum(1, dtype=_C.int32)
         self.scales, self.zeros = (t.contiguous() for t in scales_of(weight))
+
+    @cached_property
+    def geometry(self):
+        """What a convolution of no dimensions, which a linear layer of codes is, takes."""
+        return (OPS["_quantized_pack"](self.codes, self.zeros, 1, True), len(self.codes), (), self.scales, self.bias_,
+                (), (), (), 1, None)
 
     @property
     def halves(self):
