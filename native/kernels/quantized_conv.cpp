@@ -52,7 +52,7 @@ struct Shape {
   int64_t products() const { return pixels() * oc * icg() * kernel[0] * kernel[1] * kernel[2]; }
 };
 
-// --- weights ----------------------------------------------------------------------------------------------------------
+// --- weights ---------------------------------------------------------------------------------------------------------
 
 // _quantized_pack(Tensor codes, Tensor zero_points, int groups, bool rows): weights [out, in / groups, *kernel] in the
 // order in which tiles read them; rows: whether a row of the kernel is one tap. Bytes where all zero points are 0.
@@ -99,7 +99,7 @@ template <class T>
 void pack(const Packing& p, const int8_t* w, const int32_t* zeros, bool one, T* to) {
   std::fill_n(to, p.size(), T(0));
   for (int64_t o = 0; o < p.oc; ++o) {
-    const int64_t ocg = p.oc / p.groups, g = o / ocg, block = g * p.blocks() + o % ocg / kBlock, lane = o % ocg % kBlock;
+    const int64_t ocg = p.oc / p.groups, lane = o % ocg % kBlock, block = o / ocg * p.blocks() + o % ocg / kBlock;
     for (int64_t i = 0; i < p.icg; ++i)
       for (int64_t s = 0; s < p.spatial; ++s) {
         const int64_t tap = p.rows ? s / p.across : s, at = p.rows ? s % p.across * p.icg + i : i;
@@ -120,7 +120,7 @@ void cpu_pack(Call& c) {
   else pack(p, w.ptr<int8_t>(), z, zeros.numel == 1, out.ptr<int16_t>());
 }
 
-// --- the input --------------------------------------------------------------------------------------------------------
+// --- the input -------------------------------------------------------------------------------------------------------
 
 // The input as 16-bit numbers, [n, *padded, width]; a few more follow, since pairs at the end may be read.
 struct Widened {
@@ -135,7 +135,8 @@ struct Widened {
   }
   void run() const {
     const int64_t rows = s.n * s.in[0] * s.in[1];
-    if (!plain()) parallel_for(s.n * image(), 1 << 16, [&](int64_t b, int64_t e) { std::fill(to + b, to + e, int16_t(0)); });
+    auto clear = [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, int16_t(0)); };
+    if (!plain()) parallel_for(s.n * image(), 1 << 16, clear);
     std::fill_n(to + s.n * image(), kBlock, int16_t(0));
     parallel_for(rows, std::max<int64_t>(1, (1 << 15) / (s.in[2] * s.ic + 1)), [&](int64_t r, int64_t end) {
       for (; r < end; ++r) row(r / (s.in[0] * s.in[1]), r / s.in[1] % s.in[0], r % s.in[1]);
@@ -156,7 +157,8 @@ struct Widened {
       const int64_t count = gw == icg ? s.ic : icg;
       const uint8_t* part = from + g * icg * channel;
       if (channel == 1)
-        for (int64_t w = 0; w < s.in[2]; ++w) codes_loops().widen(part + w * across, count, zero, at + w * step + g * gw);
+        for (int64_t w = 0; w < s.in[2]; ++w)
+          codes_loops().widen(part + w * across, count, zero, at + w * step + g * gw);
       else
         for (int64_t k = 0; k < count; ++k)
           for (int64_t w = 0; w < s.in[2]; ++w)
@@ -165,7 +167,13 @@ struct Widened {
   }
 };
 
-// --- the products -----------------------------------------------------------------------------------------------------
+// --- the products ----------------------------------------------------------------------------------------------------
+
+// How many of `left` pixels the next tile takes, so that all tiles are about as large.
+int64_t share(int64_t left, int64_t most) {
+  const int64_t tiles = (left + most - 1) / most;
+  return (left + tiles - 1) / tiles;
+}
 
 struct Product {
   const Shape& s;
@@ -181,7 +189,8 @@ struct Product {
     for (int64_t d = 0; d < s.kernel[0]; ++d)
       for (int64_t h = 0; h < s.kernel[1]; ++h)
         for (int64_t k = 0; k < s.taps_across(); ++k)
-          taps.push_back(((d * s.dilation[0] * s.padded[1] + h * s.dilation[1]) * s.padded[2] + k * s.dilation[2]) * width);
+          taps.push_back(width * ((d * s.dilation[0] * s.padded[1] + h * s.dilation[1]) * s.padded[2] +
+                                  k * s.dilation[2]));
   }
   // f(k, where the input of pixel p + k begins) for n pixels from p on.
   template <class F> void places(int64_t p, int64_t n, F&& f) const {
@@ -226,7 +235,7 @@ struct Product {
     int32_t sums[kMostPixels * kBlock];
     const int16_t* at[kMostPixels];
     for (int64_t k = 0; k < n;) {
-      const int64_t left = n - k, tiles = (left + loops.pixels - 1) / loops.pixels, rows = (left + tiles - 1) / tiles;
+      const int64_t rows = share(n - k, loops.pixels);
       for (int64_t r = 0; r < rows; ++r) at[r] = places[k + r] + group * s.group_width();
       loops.tile(at, rows, taps.data(), ntaps, pairs, weights, wide, sums);
       loops.finish(how, sums, rows, kBlock, count, channel, (p + k) * s.oc + channel, s.oc, out);
@@ -280,13 +289,14 @@ struct Filtered {
       }
     });
   }
-  void block(int64_t b, const int16_t* weights, const int16_t* inputs, int64_t each, int64_t first, int64_t count) const {
+  void block(int64_t b, const int16_t* weights, const int16_t* inputs, int64_t each, int64_t first,
+             int64_t count) const {
     const CodesLoops& loops = codes_loops();
     const int64_t none = 0, channel = b * kBlock, here = std::min(kBlock, s.oc - channel);
     int32_t sums[16 * kMostPixels * kBlock], pixels[4 * kBlock];
     const int16_t* at[kMostPixels];
     for (int64_t t = 0; t < count;) {
-      const int64_t left = count - t, turns = (left + loops.pixels - 1) / loops.pixels, rows = (left + turns - 1) / turns;
+      const int64_t rows = share(count - t, loops.pixels);
       for (int64_t k = 0; k < 16; ++k) {
         for (int64_t r = 0; r < rows; ++r) at[r] = inputs + (k * each + t + r) * s.ic;
         loops.tile(at, rows, &none, 1, s.ic / 2, weights + k * s.ic * kBlock, true, sums + k * kMostPixels * kBlock);
@@ -307,7 +317,7 @@ struct Filtered {
   }
 };
 
-// --- _quantized_conv --------------------------------------------------------------------------------------------------
+// --- _quantized_conv -------------------------------------------------------------------------------------------------
 
 // (input, zero, input scale, packed weights, out channels, kernel, scales, bias, stride, padding, dilation, groups,
 //  output padding of a transposed one, output scale, output zero, relu, added, added zero, added scale)
@@ -343,8 +353,10 @@ Shape shape_of(const Call& c) {
   s.between = {1, 1, 1};
   for (int k = 0; k < 3; ++k) {
     s.in[k] = k >= 3 - s.nd ? x.size(x.ndim - 3 + k) : 1;
-    if (s.kernel[k] < 1 || s.stride[k] < 1 || s.dilation[k] < 1 || padding[k] < 0)
-      runtime_error(c.name(), ": kernel, stride and dilation must be positive, padding not negative");
+    auto good = [](int64_t size, int64_t least) { return least <= size && size < 1 << 30; };
+    if (!good(s.kernel[k], 1) || !good(s.stride[k], 1) || !good(s.dilation[k], 1) || !good(padding[k], 0) ||
+        !good(more[k], 0))
+      runtime_error(c.name(), ": kernel, stride and dilation must be positive, padding not negative, all below 2**30");
     const int64_t reach = s.dilation[k] * (s.kernel[k] - 1);
     s.before[k] = padding[k];
     int64_t inner = s.in[k], after = padding[k];

@@ -44,7 +44,7 @@ TensorRef lying_as(const Tensor& out, const Tensor& t) {
   return copy;
 }
 
-// --- _code_pair(a, scale, zero point, b, scale, zero point, result's scale, zero point, multiply, relu) ---------------
+// --- _code_pair(a, scale, zero point, b, scale, zero point, result's scale, zero point, multiply, relu) --------------
 
 void infer_pair(Call& c) {
   const Tensor &a = c.tensor(0), &b = c.tensor(3);
@@ -106,7 +106,7 @@ void cpu_pair(Call& c) {
   else pair_of<int8_t>(c, *a, *b, out);
 }
 
-// --- _code_table(codes, table): table[code], the least code first ------------------------------------------------------
+// --- _code_table(codes, table): table[code], the least code first ----------------------------------------------------
 
 void infer_table(Call& c) {
   const Tensor &x = c.tensor(0), &table = c.tensor(1);
@@ -131,7 +131,7 @@ void cpu_table(Call& c) {
   });
 }
 
-// --- _code_max_pool2d(codes, kernel, stride, padding, dilation, output size): images with channels last ----------------
+// --- _code_max_pool2d(codes, kernel, stride, padding, dilation, output size): images with channels last --------------
 
 void infer_max_pool(Call& c) {
   const Tensor& x = c.tensor(0);
@@ -144,7 +144,7 @@ void infer_max_pool(Call& c) {
                   dilation = c.ints(4)[size_t(k)], out = c.ints(5)[size_t(k)];
     const bool good = kernel > 0 && stride > 0 && dilation > 0 && padding >= 0 && padding < kernel && out > 0 &&
                       (out - 1) * stride - padding < x.size(2 + k) && x.size(2 + k) + padding > 0;
-    if (!good) runtime_error(c.name(), ": kernel, stride, padding or dilation does not fit images ", shape_text(x.shape()));
+    if (!good) runtime_error(c.name(), ": kernel, stride or padding does not fit images ", shape_text(x.shape()));
   }
   const int64_t shape[4] = {x.size(0), x.size(1), c.ints(5)[0], c.ints(5)[1]};
   c.output(shape, x.dtype, x.device, channels_last_strides(shape));
@@ -175,7 +175,8 @@ void max_pool(const Call& c, const Tensor& x, Tensor& out) {
         std::fill_n(to, channels, std::numeric_limits<T>::min());
         for (int64_t i = down.begin; i < down.end; ++i)
           for (int64_t j = over.begin; j < over.end; ++j) {
-            const int64_t h = oh * stride[0] - padding[0] + i * dilation[0], w = ow * stride[1] - padding[1] + j * dilation[1];
+            const int64_t h = oh * stride[0] - padding[0] + i * dilation[0];
+            const int64_t w = ow * stride[1] - padding[1] + j * dilation[1];
             const T* from = image + (h * width + w) * channels;
             for (int64_t k = 0; k < channels; ++k) to[k] = from[k] > to[k] ? from[k] : to[k];
           }

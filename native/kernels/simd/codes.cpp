@@ -190,7 +190,7 @@ void finish(const Requantized& how, const int32_t* sums, int64_t rows, int64_t a
     else finish_row<false>(how, sums, n, how.bias + first, how.factors + first, nullptr, to + at);
 }
 
-// --- minimal filtering ------------------------------------------------------------------------------------------------
+// --- minimal filtering -----------------------------------------------------------------------------------------------
 
 using Shorts = int16_t __attribute__((vector_size(32)));
 using Ints = int32_t __attribute__((vector_size(32)));
