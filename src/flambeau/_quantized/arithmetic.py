@@ -2,9 +2,8 @@
 
 from .. import _C
 from ..ops.kinds import OPS
-from .quantize import codes_of
-from .results import ALL, activation, coded, result_quantizer
-from .tensor import CODES, PerTensor, is_quantized, values_of, wrap
+from .results import ALL, BYTES, activation, coded, decoded, mapped, requantized, result_quantizer
+from .tensor import CODES, PerTensor, has_channels_last, is_quantized, wrap
 
 
 def _number(x):
@@ -19,8 +18,15 @@ def _pair(name, qa, qb):
         raise RuntimeError(f"{name}: both tensors must have the same dtype, got {qa.dtype} and {qb.dtype}")
 
 
-def _computed(name, kind, qa, qb, quantizer, relu):
-    return coded(OPS[kind](values_of(qa), values_of(qb)), quantizer, qa.dtype, relu)
+def _computed(kind, qa, qb, to, relu):
+    if qa.dtype not in BYTES:
+        return coded(OPS[kind](decoded(qa), decoded(qb)), to, qa.dtype, relu)
+    a, b = qa._codes, qb._codes
+    if a.shape != b.shape:
+        a, b = OPS["broadcast_tensors"](a, b)
+    of_a, of_b = qa._quantizer, qb._quantizer
+    return wrap(OPS["_code_pair"](a, of_a.scale, of_a.zero_point, b, of_b.scale, of_b.zero_point, to.scale,
+                                  to.zero_point, kind == "mul", relu), to, qa.dtype)
 
 
 def of_two(kind, relu):
@@ -35,13 +41,13 @@ def of_two(kind, relu):
         if scale is None:
             return SCALAR[kind](name, qa, qb, relu)
         _pair(name, qa, qb)
-        return _computed(name, kind, qa, qb, result_quantizer(name, scale, zero_point, qa.dtype), relu)
+        return _computed(kind, qa, qb, result_quantizer(name, scale, zero_point, qa.dtype), relu)
 
     def into(qa, qb, out):
         if not is_quantized(qb):
             return _written(out, SCALAR[kind](name, qa, qb, relu))
         _pair(name, qa, qb)
-        return _filled(out, _computed(name, kind, qa, qb, activation(name, out, ALL), relu))
+        return _filled(out, _computed(kind, qa, qb, activation(name, out, ALL), relu))
 
     compute.__doc__ = f"{kind} of two quantized tensors" + (", and relu." if relu else ".")
     into.__doc__ = f"{kind} into `out`, whose scale the result has."
@@ -78,8 +84,8 @@ def _add_number(name, qa, b, relu):
         to = PerTensor(scale, moved)
     codes = qa._codes
     if to.scale != scale:
-        codes = ((codes.double() + (steps - zero)) * (scale / to.scale)).round() + to.zero_point
-        codes = codes.clamp(low, high).to(kind)
+        found = (codes.double() + (steps - zero)).float() * (scale / to.scale)
+        codes = (found.double().round() + to.zero_point).clamp(low, high).to(kind)
     return wrap(codes.clamp(min=to.zero_point) if relu else codes.clone(), to, qa.dtype)
 
 
@@ -137,12 +143,19 @@ def joined(relu):
     return compute, into
 
 
+def _itself(x):
+    return x
+
+
 def _joined(name, tensors, dim, to, relu):
-    parts = []
+    lying, parts = dim == 1 and all(has_channels_last(x._codes) for x in tensors), []
     for x in tensors:
         quantizer = activation(name, x, ALL)
         if x.dtype is not tensors[0].dtype:
             raise RuntimeError(f"{name}: all tensors must have dtype {tensors[0].dtype}, got {x.dtype}")
-        codes = x._codes if quantizer.same(to) else codes_of(values_of(x), to, x.dtype)
+        if quantizer.same(to):
+            codes = x._codes
+        else:
+            codes = mapped(_itself, x, to)._codes if lying else requantized(x, to)
         parts.append(codes.clamp(min=to.zero_point) if relu else codes)
     return OPS["cat"](parts, dim)

@@ -2,26 +2,28 @@
 
 from ..ops.kinds import OPS
 from .pointwise import _clamp, _relu6
-from .results import ALL, BYTES, activation, coded, result_quantizer
-from .tensor import values_of, wrap
+from .results import ALL, activation, coded, decoded, mapped, result_quantizer
+from .tensor import wrap
 
 
-def _coded(name, x, found, scale, zero_point):
-    return coded(found, result_quantizer(name, scale, zero_point, x.dtype), x.dtype)
+def _to(name, x, scale, zero_point):
+    activation(name, x, ALL)
+    return result_quantizer(name, scale, zero_point, x.dtype)
 
 
 def hardswish(input, output_scale, output_zero_point):
     """hardswish."""
-    activation("hardswish", input, ALL)
-    return _coded("hardswish", input, OPS["hardswish"](values_of(input)), output_scale, output_zero_point)
+    return mapped(OPS["hardswish"], input, _to("hardswish", input, output_scale, output_zero_point))
+
+
+def _elu(x, alpha, scale, input_scale):
+    below = OPS["expm1"](x * input_scale) * (alpha * scale)
+    return OPS["where"](x > 0, x * scale, below)
 
 
 def elu(self, output_scale, output_zero_point, alpha=1, scale=1, input_scale=1):
     """elu with the factors of all three parts."""
-    activation("elu", self, ALL)
-    x = values_of(self)
-    below = (OPS["expm1"](x * input_scale)) * (alpha * scale)
-    return _coded("elu", self, OPS["where"](x > 0, x * scale, below), output_scale, output_zero_point)
+    return mapped(_elu, self, _to("elu", self, output_scale, output_zero_point), alpha, scale, input_scale)
 
 
 def celu(self, output_scale, output_zero_point, alpha=1):
@@ -33,29 +35,28 @@ def celu(self, output_scale, output_zero_point, alpha=1):
 
 def leaky_relu(qx, negative_slope, inplace, output_scale, output_zero_point):
     """leaky_relu; inplace: qx keeps its scale and gets the result."""
-    activation("leaky_relu", qx, ALL)
-    found = OPS["leaky_relu"](values_of(qx), negative_slope)
+    to = _to("leaky_relu", qx, output_scale, output_zero_point)
     if inplace:
-        return qx.copy_(coded(found, qx._quantizer, qx.dtype))
-    return _coded("leaky_relu", qx, found, output_scale, output_zero_point)
+        return qx.copy_(mapped(OPS["leaky_relu"], qx, qx._quantizer, negative_slope))
+    return mapped(OPS["leaky_relu"], qx, to, negative_slope)
 
 
 def prelu(qx, weight, output_scale, output_zero_point):
     """prelu, whose weight is quantized too."""
-    activation("prelu", qx, ALL), activation("prelu", weight, ALL)
-    return _coded("prelu", qx, OPS["prelu"](values_of(qx), values_of(weight)), output_scale, output_zero_point)
+    to = _to("prelu", qx, output_scale, output_zero_point)
+    activation("prelu", weight, ALL)
+    return coded(OPS["prelu"](decoded(qx), decoded(weight)), to, qx.dtype)
 
 
 def sigmoid(qx, output_scale, output_zero_point):
     """sigmoid."""
-    activation("sigmoid", qx, ALL)
-    return _coded("sigmoid", qx, OPS["sigmoid"](values_of(qx)), output_scale, output_zero_point)
+    return mapped(OPS["sigmoid"], qx, _to("sigmoid", qx, output_scale, output_zero_point))
 
 
 def softmax(qx, dim, output_scale, output_zero_point):
     """softmax along a dimension."""
-    activation("softmax", qx, ALL)
-    return _coded("softmax", qx, OPS["softmax"](values_of(qx), dim), output_scale, output_zero_point)
+    to = _to("softmax", qx, output_scale, output_zero_point)
+    return coded(OPS["softmax"](decoded(qx), dim), to, qx.dtype)
 
 
 def relu6(qx, inplace=False):
@@ -73,7 +74,7 @@ def clamp(qx, min=None, max=None):
 def threshold(qx, threshold, value):
     """x where it is above the threshold, else the value."""
     activation("threshold", qx, ALL)
-    return coded(OPS["threshold"](values_of(qx), threshold, value), qx._quantizer, qx.dtype)
+    return mapped(OPS["threshold"], qx, qx._quantizer, threshold, value)
 
 
 def dropout(self, output_scale, output_zero_point, p=0.5, training=False):
@@ -87,7 +88,7 @@ def dropout(self, output_scale, output_zero_point, p=0.5, training=False):
 def max_pool(dims):
     """Pooling of the codes in `dims` dimensions."""
     def compute(qx, kernel_size, stride=(), padding=(0,) * dims, dilation=(1,) * dims, ceil_mode=False):
-        activation(f"max_pool{dims}d", qx, BYTES)
+        activation(f"max_pool{dims}d", qx, ALL)
         return OPS[f"max_pool{dims}d"](qx, kernel_size, stride or None, padding, dilation, ceil_mode)
     compute.__doc__ = f"The largest code in each window of {dims} dimensions."
     return compute

@@ -2,7 +2,7 @@
 
 from .. import _C
 from ..ops.kinds import OPS
-from .results import ALL, BYTES, activation, coded, result_quantizer
+from .results import ALL, activation, coded, result_quantizer
 from .tensor import values_of
 
 #: how many dimensions the input of each form may have
@@ -14,7 +14,7 @@ def batch_norm(form, relu=False):
     name = form + ("_relu" if relu else "")
 
     def compute(qx, weight, bias, mean, var, eps, output_scale, output_zero_point):
-        activation(name, qx, BYTES)
+        activation(name, qx, ALL)
         if qx.ndim not in RANKS[form]:
             raise RuntimeError(f"{name}: expected an input of {' or '.join(map(str, RANKS[form]))} dimensions, got "
                                f"shape {list(qx.shape)}")

@@ -1,5 +1,7 @@
 """Weights of quantized layers as their operators take them: quantized weight, bias, and how they are applied."""
 
+from functools import cached_property
+
 from .. import _C
 from ..ops.kinds import OPS
 from .schemes import per_channel_affine, per_tensor_affine
@@ -65,9 +67,15 @@ class PackedLinear(Packed):
         super().__init__(weight, bias)
         if weight.dtype is _C.float16:
             return
-        self.codes = weight.int_repr()
+        self.codes = weight._codes
         self.sums = self.codes.sum(1, dtype=_C.int32)
         self.scales, self.zeros = (t.contiguous() for t in scales_of(weight))
+
+    @cached_property
+    def geometry(self):
+        """What a convolution of no dimensions, which a linear layer of codes is, takes."""
+        return (OPS["_quantized_pack"](self.codes, self.zeros, 1, True), len(self.codes), (), self.scales, self.bias_,
+                (), (), (), 1, None)
 
     @property
     def halves(self):
@@ -103,8 +111,15 @@ class PackedConv(Packed):
         super().__init__(weight, bias)
         self.dims, self.groups_, self.transpose_ = dims, groups, transpose
         self.stride_, self.padding_, self.dilation_ = stride, padding, dilation
-        self.output_padding_ = output_padding or (0,) * dims
+        self.output_padding_ = output_padding if transpose else None
         self.scales, self.zeros = scales_of(weight)
+        codes, kernel = weight._codes, weight.shape[2:]
+        if transpose:
+            codes = _turned(codes, groups)
+        rows = dims == 0 or dilation[-1] == 1
+        self.geometry = (OPS["_quantized_pack"](codes.contiguous(), self.zeros.contiguous(), groups, rows),
+                         self.out_channels, kernel, self.scales.contiguous(), self.bias_, stride, padding, dilation,
+                         groups, self.output_padding_)
 
     @property
     def out_channels(self):
@@ -130,7 +145,7 @@ class PackedConv(Packed):
 
     def output_padding(self):
         """What a transposed convolution adds at the end of each dimension."""
-        return list(self.output_padding_)
+        return list(self.output_padding_ or (0,) * self.dims)
 
     def groups(self):
         """How many groups the channels fall into."""
@@ -139,6 +154,14 @@ class PackedConv(Packed):
     def transpose(self):
         """Whether it is a transposed convolution."""
         return self.transpose_
+
+
+def _turned(codes, groups):
+    """The weight [in, out / groups, *kernel] of a transposed convolution as that [out, in / groups, *kernel] of the one
+    that computes it."""
+    spatial = tuple(codes.shape[2:])
+    grouped = codes.reshape(groups, codes.shape[0] // groups, codes.shape[1], *spatial).transpose(1, 2)
+    return grouped.reshape(-1, codes.shape[0] // groups, *spatial).flip(list(range(2, codes.ndim)))
 
 
 def pack_conv(dims, name, weight, bias, stride, padding, dilation, groups, output_padding=None):

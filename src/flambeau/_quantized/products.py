@@ -19,72 +19,40 @@ def _packed(name, packed, kind, dims=None, transpose=None):
 
 
 def _centred(codes, zero):
-    return codes.double() - (zero if isinstance(zero, int) else zero.double())
-
-
-def _weight(packed, axis):
-    shape = [1] * packed.weight_.ndim
-    shape[axis] = -1
-    return _centred(packed.weight_._codes, packed.zeros.reshape(shape))
-
-
-def _scaled(sums, packed, x, channel_dim):
-    """Sums of products (exact, in float64) as float32 numbers in units of the result: (numbers, scales)."""
-    shape = [1] * sums.ndim
-    shape[channel_dim] = -1
-    return sums.float(), (packed.scales * x.scale).reshape(shape), shape
-
-
-def _finished(sums, packed, quantizer, to, channel_dim, relu=False, plus=None):
-    found, scales, shape = _scaled(sums, packed, quantizer, channel_dim)
-    if packed.bias_ is not None:
-        found = found + packed.bias_.reshape(shape) / scales
-    found = found * (scales / to.scale)
-    if plus is not None:
-        found = found + plus
-    codes = found.round().double() + to.zero_point
-    return codes.clamp(to.zero_point if relu else 0, 255).to(_C.uint8)
+    """Codes without their zero point, in float64, where sums of their products are exact."""
+    return codes.double() - zero
 
 
 # --- linear -----------------------------------------------------------------------------------------------------------
 
-def linear_sums(name, x, packed):
-    """(sums of products, quantizer of the input) of a linear layer."""
-    _packed(name, packed, PackedLinear)
-    quantizer = activation(name, x)
-    if packed.halves:
-        raise RuntimeError(f"{name}: the packed weight is one of halves; it goes with linear_dynamic_fp16")
-    if x.ndim < 1 or x.shape[-1] != packed.weight_.shape[1]:
-        raise RuntimeError(f"{name}: input {list(x.shape)} does not end in the {packed.weight_.shape[1]} features that "
-                           f"weight {list(packed.weight_.shape)} expects")
-    return _centred(x._codes, quantizer.zero_point) @ _weight(packed, 0).t(), quantizer
-
-
 def linear(X, W_prepack, Y_scale_i, Y_zero_point_i, name="linear", tail=None, negative_slope=0.01):
     """A linear layer of codes, with relu, leaky_relu or tanh after it."""
-    to = result_quantizer(name, Y_scale_i, Y_zero_point_i)
-    sums, quantizer = linear_sums(name, X, W_prepack)
-    if tail in (None, "relu"):
-        return wrap(_finished(sums, W_prepack, quantizer, to, -1, tail == "relu"), to)
-    found, scales, _ = _scaled(sums, W_prepack, quantizer, -1)
-    found = found * scales
-    if W_prepack.bias_ is not None:
-        found = found + W_prepack.bias_
-    return coded(OPS["leaky_relu"](found, negative_slope) if tail == "leaky_relu" else found.tanh(), to, X.dtype)
+    to, packed = result_quantizer(name, Y_scale_i, Y_zero_point_i), _packed(name, W_prepack, PackedLinear)
+    quantizer = activation(name, X)
+    if packed.halves:
+        raise RuntimeError(f"{name}: the packed weight is one of halves; it goes with linear_dynamic_fp16")
+    if X.ndim < 1 or X.shape[-1] != packed.weight_.shape[1]:
+        raise RuntimeError(f"{name}: input {list(X.shape)} does not end in the {packed.weight_.shape[1]} features that "
+                           f"weight {list(packed.weight_.shape)} expects")
+    if tail in TAILS:
+        return coded(TAILS[tail](_numbers(X, quantizer, packed), negative_slope), to, X.dtype)
+    codes = X._codes if X.ndim == 2 else X._codes.reshape(-1, X.shape[-1])
+    found = OPS["_quantized_conv"](codes, quantizer.zero_point, quantizer.scale, *packed.geometry, to.scale,
+                                   to.zero_point, tail == "relu")
+    return wrap(found if X.ndim == 2 else found.reshape(*X.shape[:-1], -1), to, X.dtype)
+
+
+TAILS = {"leaky_relu": lambda x, slope: OPS["leaky_relu"](x, slope), "tanh": lambda x, _: x.tanh()}
+
+
+def _numbers(x, quantizer, packed):
+    """The layer's results before they get codes."""
+    sums = _centred(x._codes, quantizer.zero_point) @ _centred(packed.codes, packed.zeros.double().reshape(-1, 1)).t()
+    found = sums.float() * (packed.scales * quantizer.scale)
+    return found if packed.bias_ is None else found + packed.bias_
 
 
 # --- convolution ------------------------------------------------------------------------------------------------------
-
-def conv_sums(name, codes, zero, packed):
-    """The sums of products of a convolution, exact in float64."""
-    axis = 1 if packed.transpose_ else 0
-    x, weight = _centred(codes, zero), _weight(packed, axis)
-    if packed.transpose_:
-        return OPS[f"conv_transpose{packed.dims}d"](x, weight, None, packed.stride_, packed.padding_,
-                                                    packed.output_padding_, packed.groups_, packed.dilation_)
-    return OPS[f"conv{packed.dims}d"](x, weight, None, packed.stride_, packed.padding_, packed.dilation_,
-                                      packed.groups_)
-
 
 def check_conv(name, x, packed, dims, transpose):
     """Checks an input against a packed weight."""
@@ -98,15 +66,9 @@ def conv(dims, name, x, packed, scale, zero_point, relu=False, transpose=False, 
     """A convolution of codes; `plus` is a quantized tensor that is added before the result gets its codes."""
     quantizer, to = activation(name, x), result_quantizer(name, scale, zero_point)
     check_conv(name, x, packed, dims, transpose)
-    sums = conv_sums(name, x._codes, quantizer.zero_point, packed)
-    added = None
-    if plus is not None:
-        activation(name, plus)
-        if list(plus.shape) != list(sums.shape):
-            raise RuntimeError(f"{name}: what is added must have the result's shape {list(sums.shape)}, got "
-                               f"{list(plus.shape)}")
-        added = plus.dequantize() / to.scale
-    codes = _finished(sums, packed, quantizer, to, 1, relu, added)
+    added = () if plus is None else (plus._codes, activation(name, plus).zero_point, plus._quantizer.scale)
+    codes = OPS["_quantized_conv"](x._codes, quantizer.zero_point, quantizer.scale, *packed.geometry, to.scale,
+                                   to.zero_point, relu, *added)
     return wrap(codes, to)
 
 
