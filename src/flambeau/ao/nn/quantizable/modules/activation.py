@@ -3,7 +3,7 @@
 import flambeau
 from flambeau import nn
 
-from ...quantized import FloatFunctional
+from ...quantized.modules.functional_modules import FloatFunctional
 
 _PROJECTIONS = {"linear_Q": "q_proj_weight", "linear_K": "k_proj_weight", "linear_V": "v_proj_weight"}
 

@@ -7,7 +7,7 @@ import flambeau
 from flambeau import nn
 
 from ....._shown import shown
-from ...quantized import FloatFunctional
+from ...quantized.modules.functional_modules import FloatFunctional
 
 _GATES = ("input", "forget", "cell", "output")
 

@@ -58,7 +58,7 @@ def take(state_dict, name, missing_keys, use):
 
 def checked(cls, mod):
     """The layer with the weight: the module itself, or the first of those that are fused in it."""
-    inner = mod[0] if isinstance(mod, nn.Sequential) else mod
+    inner = mod[0] if isinstance(mod, nn.Sequential) and not hasattr(mod, "weight_fake_quant") else mod
     if not hasattr(mod, "weight_fake_quant") and not isinstance(inner, cls._FLOAT_MODULE):
         raise AssertionError(f"{cls.__name__}.from_float: made from a {cls._FLOAT_MODULE.__name__}, got "
                              f"{type(mod).__name__}")
