@@ -16,7 +16,7 @@ DTYPES = {flambeau.quint8: (0, 255, 100), flambeau.qint8: (-128, 127, 3)}
 
 
 def codes(*shape, dtype=flambeau.quint8, scale=0.03, zero=None, last=False):
-    low, high, usual = DTYPES[dtype]
+    _, _, usual = DTYPES[dtype]
     x = flambeau.randn(shape)
     x = x.contiguous(memory_format=flambeau.channels_last) if last else x
     return flambeau.quantize_per_tensor(x, scale, usual if zero is None else zero, dtype)

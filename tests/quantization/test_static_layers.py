@@ -26,9 +26,8 @@ def numbers(*shape):
 
 def weighted(layer, scale=0.0625, zero=70):
     """A layer with weights and a scale, in place of those it has when it is new."""
-    for name, old in [("", layer.weight())]:
-        w = flambeau.quantize_per_tensor(flambeau.randn(old.shape), 0.02, 0, flambeau.qint8)
-        layer.set_weight_bias(w, None if layer.bias() is None else flambeau.randn(layer.bias().shape))
+    w = flambeau.quantize_per_tensor(flambeau.randn(layer.weight().shape), 0.02, 0, flambeau.qint8)
+    layer.set_weight_bias(w, None if layer.bias() is None else flambeau.randn(layer.bias().shape))
     layer.scale, layer.zero_point = scale, zero
     return layer
 
@@ -43,8 +42,8 @@ def recurrent(layer):
 
 def table(kind):
     made = kind(6, 4)
-    made.set_weight(flambeau.quantize_per_channel(flambeau.randn(6, 4), flambeau.rand(6) + 0.01, flambeau.rand(6) * 99, 0,
-                                                  flambeau.quint8))
+    made.set_weight(flambeau.quantize_per_channel(flambeau.randn(6, 4), flambeau.rand(6) + 0.01, flambeau.rand(6) * 99,
+                                                  0, flambeau.quint8))
     return made
 
 
@@ -68,8 +67,8 @@ LAYERS = {
     "Conv3d": (lambda: weighted(nnq.Conv3d(4, 6, 3)), codes(2, 4, 5, 5, 5),
                "QuantizedConv3d(4, 6, kernel_size=(3, 3, 3), stride=(1, 1, 1), scale=0.0625, zero_point=70)"),
     "ConvTranspose2d": (lambda: weighted(nnq.ConvTranspose2d(4, 6, 3, 2, output_padding=1)), codes(2, 4, 5, 5),
-                        "QuantizedConvTranspose2d(4, 6, kernel_size=(3, 3), stride=(2, 2), scale=0.0625, zero_point=70, "
-                        "output_padding=(1, 1))"),
+                        "QuantizedConvTranspose2d(4, 6, kernel_size=(3, 3), stride=(2, 2), scale=0.0625, "
+                        "zero_point=70, output_padding=(1, 1))"),
     "LinearReLU": (lambda: weighted(nniq.LinearReLU(4, 3)), codes(2, 4),
                    "QuantizedLinearReLU(in_features=4, out_features=3, scale=0.0625, zero_point=70, "
                    "qscheme=torch.per_tensor_affine)"),
@@ -156,7 +155,7 @@ def test_state_goes_through_files(name):
     if state and name not in ("Quantize", "LayerNorm", "GroupNorm", "InstanceNorm2d"):
         missing = copy.copy(state)
         missing.popitem()
-        with pytest.raises(RuntimeError, match="[Mm]issing"):
+        with pytest.raises(RuntimeError, match=r"[Mm]issing"):
             make().load_state_dict(missing)
 
 
@@ -227,7 +226,7 @@ def test_from_float(name):
 
 
 def test_from_dynamic_float():
-    for kind, layer, shape in ((dynamic.Linear, nn.Linear(6, 5), (3, 6)), (dynamic.Conv2d, nn.Conv2d(4, 6, 3), (2, 4, 9, 9)),
+    for kind, layer, shape in ((dynamic.Linear, nn.Linear(6, 5), (3, 6)),
                                (dynamic.GRU, nn.GRU(6, 5, 2), (4, 3, 6)), (dynamic.LSTMCell, nn.LSTMCell(6, 5), (3, 6)),
                                (dynamic.GRUCell, nn.GRUCell(6, 5), (3, 6)),
                                (dynamic.RNNCell, nn.RNNCell(6, 5, nonlinearity="relu"), (3, 6))):
@@ -236,7 +235,7 @@ def test_from_dynamic_float():
         found, expected = kind.from_float(layer)(x), layer(x)
         if isinstance(found, tuple):
             found, expected = found[0], expected[0]
-        assert (found - expected).abs().max().item() < 0.05 if kind is not dynamic.Conv2d else found.shape == expected.shape
+        assert (found - expected).abs().max().item() < 0.05
 
 
 def test_layers_trained_with_batch_normalization_are_folded():

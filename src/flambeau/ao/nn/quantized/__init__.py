@@ -33,3 +33,7 @@ from .modules import Quantize as Quantize
 from .modules import ReLU6 as ReLU6
 from .modules import Sigmoid as Sigmoid
 from .modules import Softmax as Softmax
+
+
+def __getattr__(name):
+    return getattr(modules, name)

@@ -1,9 +1,12 @@
 """Layers on codes, each with PyTorch's name, and the two that go from numbers to codes and back."""
 
+import importlib
+
 import flambeau
 from flambeau import nn
 from flambeau.nn import MaxPool2d as MaxPool2d
 
+from ....._shown import shown
 from . import activation as activation
 from . import batchnorm as batchnorm
 from . import conv as conv
@@ -90,3 +93,9 @@ class DeQuantize(nn.Module):
     def from_float(mod, use_precomputed_fake_quant=False):
         """The layer in place of a DeQuantStub."""
         return DeQuantize()
+
+
+def __getattr__(name):
+    if name in ("LSTM", "MultiheadAttention"):  # not sooner: they are made of layers that are made of those here
+        return getattr(importlib.import_module(f"{__name__}.observed"), name)
+    raise AttributeError(f"module {__name__} has no attribute {shown(name)}")

@@ -3,12 +3,9 @@
 import flambeau
 from flambeau import nn
 
-from ....._quantized.arithmetic import joined, of_number, of_two
-from ....._quantized.products import matmul
 from .utils import output_scale, take
 
-_ADD, _MUL, _ADD_RELU = of_two("add", False)[0], of_two("mul", False)[0], of_two("add", True)[0]
-_ADD_SCALAR, _MUL_SCALAR, _CAT = of_number("add", False)[0], of_number("mul", False)[0], joined(False)[0]
+_OPS = flambeau.ops.quantized  # as operators, which a tracer sees
 
 
 class FloatFunctional(nn.Module):
@@ -108,33 +105,36 @@ class QFunctional(nn.Module):
         raise RuntimeError("QFunctional: call one of its methods (add, mul, cat, add_relu, matmul, add_scalar, "
                            "mul_scalar), not the module itself")
 
+    def _observed(self, operator, *args):
+        return self.activation_post_process(operator(*args, scale=self.scale, zero_point=self.zero_point))
+
     def add(self, x, y):
         """x + y."""
-        return self.activation_post_process(_ADD(x, y, self.scale, self.zero_point))
+        return self._observed(_OPS.add, x, y)
 
     def add_scalar(self, x, y):
         """x + y for a number y; the scale follows from that of x."""
-        return _ADD_SCALAR(x, y)
+        return _OPS.add_scalar(x, y)
 
     def mul(self, x, y):
         """x * y."""
-        return self.activation_post_process(_MUL(x, y, self.scale, self.zero_point))
+        return self._observed(_OPS.mul, x, y)
 
     def mul_scalar(self, x, y):
         """x * y for a number y; the scale follows from that of x."""
-        return _MUL_SCALAR(x, y)
+        return _OPS.mul_scalar(x, y)
 
     def cat(self, x, dim=0):
         """The tensors joined along a dimension."""
-        return self.activation_post_process(_CAT(x, dim, self.scale, self.zero_point))
+        return self._observed(_OPS.cat, x, dim)
 
     def add_relu(self, x, y):
         """relu(x + y)."""
-        return self.activation_post_process(_ADD_RELU(x, y, self.scale, self.zero_point))
+        return self._observed(_OPS.add_relu, x, y)
 
     def matmul(self, x, y):
         """The matrix product."""
-        return self.activation_post_process(matmul(x, y, self.scale, self.zero_point))
+        return self._observed(_OPS.matmul, x, y)
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):

@@ -3,6 +3,7 @@
 import flambeau
 from flambeau import nn
 
+from ......_files.quantized import CELL, LINEAR, ScriptObject
 from ......_quantized import cells
 from ......_quantized.packed import pack_linear as pack
 from ......_shown import shown
@@ -10,19 +11,43 @@ from ...modules.utils import quantized_weight, take
 from .linear import dynamic_observer as weight_observer
 
 
-def _unpacked(name, value):
-    """((weight, bias) of the input, (weight, bias) of the state) as this library stores them, or as PyTorch does."""
+def _stored(part):
+    """A packed linear layer as PyTorch stores it; halves are numbers there."""
+    weight, bias = part.unpack()
+    return ScriptObject(LINEAR, (weight.float() if weight.dtype is flambeau.float16 else weight, bias))
+
+
+def _pack_stored(name, value):
+    """The packed linear layer of what is stored, or of a pair of weight and bias."""
+    weight, bias = value = getattr(value, "parts", value)
+    if len(value) != 2 or not isinstance(weight, flambeau.Tensor):
+        raise RuntimeError(f"dynamic layer: {name} holds {shown(value)}, which is no packed weight with a bias")
+    return pack(weight.half() if weight.dtype is flambeau.float32 else weight, bias)
+
+
+def _stored_cell(of_input, of_state):
+    """Both layers of a recurrent layer as PyTorch stores them."""
+    parts = [_stored(of_input), _stored(of_state)]
+    if of_input.halves:
+        return ScriptObject(CELL, ("quantized_fp16", [], [], [], parts))
+    biases = [part.bias() for part in (of_input, of_state)]
+    if None in biases:
+        biases = [flambeau.zeros(len(part.unpack()[0])) for part in (of_input, of_state)]
+    return ScriptObject(CELL, ("quantized_dynamic", biases, [], [1], parts))
+
+
+def _pack_cell(name, value):
+    """The packed layers (of the input, of the state) as this library stored them once, or as PyTorch does."""
     if not hasattr(value, "parts"):
-        return value
+        return tuple(_pack_stored(name, part) for part in value)
     kind, biases, _, _, weights = value.parts if len(value.parts) == 5 else [None] * 5
-    if kind not in ("quantized_dynamic", "quantized_fp16") or len(weights) != 2 or len(biases) not in (0, 2) \
-            or not all(len(part.parts) == 2 for part in weights):
+    if kind not in ("quantized_dynamic", "quantized_fp16") or len(weights) != 2 or len(biases) not in (0, 2):
         raise RuntimeError(f"dynamic layer: {name} holds {shown(value.parts)}, which are no packed weights of one "
                            "layer")
-    found = [part.parts for part in weights]
+    parts = [part.parts for part in weights]
     if biases:
-        found = [(weight, bias) for (weight, _), bias in zip(found, biases, strict=True)]
-    return tuple((weight.half() if weight.dtype is flambeau.float32 else weight, bias) for weight, bias in found)
+        parts = [(part[0], bias) for part, bias in zip(parts, biases, strict=True)]
+    return tuple(_pack_stored(name, part) for part in parts)
 
 
 def _blank(rows, width, dtype):
@@ -117,14 +142,14 @@ class RNNBase(nn.Module):
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for k, pair in enumerate(self.packed):
-            destination[f"{prefix}_all_weight_values.{k}.param"] = tuple(part.unpack() for part in pair)
+            destination[f"{prefix}_all_weight_values.{k}.param"] = _stored_cell(*pair)
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                               error_msgs):
         for k in range(len(self.packed)):
             name = f"{prefix}_all_weight_values.{k}.param"
             if name in state_dict:
-                self.packed[k] = tuple(pack(*part) for part in _unpacked(name, state_dict.pop(name)))
+                self.packed[k] = _pack_cell(name, state_dict.pop(name))
             else:
                 missing_keys.append(name)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys,
@@ -232,8 +257,9 @@ class RNNCellBase(nn.Module):
             self._set(kind, _blank(num_chunks * hidden_size, width, dtype), getattr(self, f"bias_{kind}"))
 
     def _set(self, kind, weight, bias):
-        setattr(self, f"bias_{kind}", bias)
-        setattr(self, f"_packed_weight_{kind}", pack(weight, bias))
+        packed = pack(weight, bias)
+        setattr(self, f"_packed_weight_{kind}", packed)
+        setattr(self, f"bias_{kind}", packed.bias())
 
     def _get_name(self):
         return f"DynamicQuantized{self._name}"
@@ -272,13 +298,14 @@ class RNNCellBase(nn.Module):
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for kind in ("ih", "hh"):
-            destination[f"{prefix}_packed_weight_{kind}"] = getattr(self, f"_packed_weight_{kind}").unpack()
+            destination[f"{prefix}_packed_weight_{kind}"] = _stored(getattr(self, f"_packed_weight_{kind}"))
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                               error_msgs):
         for kind in ("ih", "hh"):
-            take(state_dict, f"{prefix}_packed_weight_{kind}", missing_keys,
-                 lambda value, k=kind: self._set(k, *getattr(value, "parts", value)))
+            name = f"{prefix}_packed_weight_{kind}"
+            take(state_dict, name, missing_keys,
+                 lambda value, k=kind, n=name: self._set(k, *_pack_stored(n, value).unpack()))
         super()._load_from_state_dict(state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys,
                                       error_msgs)
 
