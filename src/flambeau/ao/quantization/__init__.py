@@ -97,6 +97,9 @@ from .qconfig import get_default_qat_qconfig as get_default_qat_qconfig
 from .qconfig import get_default_qconfig as get_default_qconfig
 from .qconfig import per_channel_dynamic_qconfig as per_channel_dynamic_qconfig
 from .qconfig import qconfig_equals as qconfig_equals
+from .qconfig_mapping import QConfigMapping as QConfigMapping
+from .qconfig_mapping import get_default_qat_qconfig_mapping as get_default_qat_qconfig_mapping
+from .qconfig_mapping import get_default_qconfig_mapping as get_default_qconfig_mapping
 from .quant_type import QuantType as QuantType
 from .quantization_mappings import DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS as DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
 from .quantization_mappings import (

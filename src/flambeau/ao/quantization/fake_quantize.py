@@ -108,11 +108,10 @@ class FakeQuantize(FakeQuantizeBase):
             self._take(*self.calculate_qparams())
         if self.fake_quant_enabled[0] != 1:
             return X
+        codes = self.scale.clone(), self.zero_point.clone()  # another call may change them before backward reads them
         if self.is_per_channel:
-            return flambeau.fake_quantize_per_channel_affine(X, self.scale, self.zero_point, self.ch_axis,
-                                                             self.quant_min, self.quant_max)
-        return flambeau.fake_quantize_per_tensor_affine(X, self.scale, self.zero_point, self.quant_min,
-                                                        self.quant_max)
+            return flambeau.fake_quantize_per_channel_affine(X, *codes, self.ch_axis, self.quant_min, self.quant_max)
+        return flambeau.fake_quantize_per_tensor_affine(X, *codes, self.quant_min, self.quant_max)
 
     def extra_repr(self):
         return (f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
