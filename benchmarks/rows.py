@@ -263,8 +263,8 @@ _CONVS = (("3 x 3, 64 -> 64, 56 x 56", "nn.Conv2d(64, 64, 3, 1, 1)", (64, 56)),
 QUANTIZED += _rows(
     "quantized", STATIC, *(
         row for name, layer, (channels, size) in _CONVS for row in (
-            (f"float32 conv {name}", f"f = {layer}.requires_grad_(False); x = torch.rand(1, {channels}, {size}, {size})",
-             "f(x)"),
+            (f"float32 conv {name}",
+             f"f = {layer}.requires_grad_(False); x = torch.rand(1, {channels}, {size}, {size})", "f(x)"),
             (f"int8 conv {name}", f"f = quantized({layer}); x = coded(torch.rand(1, {channels}, {size}, {size}))",
              "f(x)"))),
     *(row for batch in (1, 64) for row in (
@@ -276,8 +276,8 @@ QUANTIZED += _rows(
     ("float32 residual block, 64, 56 x 56",
      "f = Block(64, 64, 1).requires_grad_(False); x = torch.rand(1, 64, 56, 56)",
      "f(x)"),
-    ("int8 residual block, 64, 56 x 56", "f = Block(64, 64, 1).quantized(); x = coded(torch.rand(1, 64, 56, 56))",
-     "f(x)"),
+    ("int8 residual block, 64, 56 x 56",
+     "f = Block(64, 64, 1).quantized(); x = coded(torch.rand(1, 64, 56, 56))", "f(x)"),
     ("float32 ResNet-18", "f = resnet(); x = torch.rand(1, 3, 224, 224)", "f(x)"),
     ("int8 ResNet-18", "f = resnet(True); x = torch.rand(1, 3, 224, 224)", "f(x)"),
 )

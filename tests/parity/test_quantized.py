@@ -1,7 +1,7 @@
 """Operators of static quantization against PyTorch's: the same codes, scales, zero points and strides.
 
-Some may choose the neighbour where two codes are equally near (PyTorch rounds the last elements of a loop in another way
-than the others); all others give PyTorch's codes.
+Some may choose the neighbour where two codes are equally near (PyTorch rounds the last elements of a loop in another
+way than the others); all others give PyTorch's codes.
 """
 
 import pickle
