@@ -55,4 +55,41 @@ struct CodesRegistration {
 };
 const CodesLoops& codes_loops();
 
+// --- one pass (simd/code_passes.cpp) ---------------------------------------------------------------------------------
+
+struct Affine {
+  float scale;
+  int32_t zero;
+  float start() const { return scale * float(-zero); }  // what code 0 stands for
+};
+
+// How a number in units of the result's scale becomes a code.
+struct Rounding {
+  float low, high;
+  int32_t zero;
+};
+
+template <class T>
+using AddCodes = void (*)(const T* a, Affine of_a, const T* b, Affine of_b, float inverse, const Rounding& r, int64_t n,
+                          T* to);
+template <class T>
+using MultiplyCodes = void (*)(const T* a, int32_t a_zero, const T* b, int32_t b_zero, float factor, const Rounding& r,
+                               int64_t n, T* to);
+template <class T>
+using LargestCodes = void (*)(const T* from, int64_t rows, int64_t row, int64_t across, int64_t pixel, int64_t n,
+                              T* to);
+
+struct PassLoops {
+  AddCodes<uint8_t> add_unsigned;
+  AddCodes<int8_t> add_signed;
+  MultiplyCodes<uint8_t> multiply_unsigned;
+  MultiplyCodes<int8_t> multiply_signed;
+  void (*look_up)(const uint8_t* table, const uint8_t* from, int64_t n, uint8_t* to);
+  LargestCodes<uint8_t> largest_unsigned;
+  LargestCodes<int8_t> largest_signed;
+};
+struct PassRegistration {
+  PassRegistration(int level, const PassLoops& loops);
+};
+
 }  // namespace flambeau

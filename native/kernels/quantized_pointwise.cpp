@@ -9,8 +9,20 @@
 #include "../core/channels_last.h"
 #include "../core/parallel.h"
 
+#include "../core/machine.h"
+#include "codes.h"
+
 namespace flambeau {
 namespace {
+
+PassLoops* registered() {
+  static PassLoops loops[2] = {};
+  return loops;
+}
+const PassLoops& pass_loops() {
+  const PassLoops* loops = registered();
+  return cpu_level() >= kAvx512 && loops[kAvx512].look_up ? loops[kAvx512] : loops[kBaseline];
+}
 
 constexpr int64_t kGrain = 1 << 15;
 
@@ -55,32 +67,6 @@ void infer_pair(Call& c) {
   output_as_it_lies(c, a);
 }
 
-struct Affine {
-  float scale;
-  int32_t zero;
-  float start() const { return scale * float(-zero); }  // what code 0 stands for
-};
-
-inline float between(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
-
-template <class T>
-void add_codes(const T* a, Affine of_a, const T* b, Affine of_b, float inverse, int32_t zero, float low, float high,
-               int64_t n, T* to) {
-  const float a_scale = of_a.scale, a_start = of_a.start(), b_scale = of_b.scale, b_start = of_b.start();
-  for (int64_t k = 0; k < n; ++k) {
-    const float x = __builtin_fmaf(float(a[k]), a_scale, a_start) + __builtin_fmaf(float(b[k]), b_scale, b_start);
-    to[k] = T(int32_t(between(__builtin_nearbyintf(x * inverse), low, high)) + zero);
-  }
-}
-template <class T>
-void multiply_codes(const T* a, int32_t a_zero, const T* b, int32_t b_zero, float factor, int32_t zero, float low,
-                    float high, int64_t n, T* to) {
-  for (int64_t k = 0; k < n; ++k) {
-    const float x = float((int32_t(a[k]) - a_zero) * (int32_t(b[k]) - b_zero)) * factor;
-    to[k] = T(int32_t(between(__builtin_nearbyintf(x), low, high)) + zero);
-  }
-}
-
 template <class T>
 void pair_of(const Call& c, const Tensor& a, const Tensor& b, Tensor& out) {
   const Affine of_a{float(c.real(1)), int32_t(c.integer(2))}, of_b{float(c.real(4)), int32_t(c.integer(5))},
@@ -88,13 +74,22 @@ void pair_of(const Call& c, const Tensor& a, const Tensor& b, Tensor& out) {
   const float high = float(int32_t(std::numeric_limits<T>::max()) - of_out.zero),
               low = c.boolean(9) ? 0.f : float(int32_t(std::numeric_limits<T>::min()) - of_out.zero);
   const bool multiply = c.boolean(8);
+  const Rounding rounding{low, high, of_out.zero};
   const float inverse = 1.f / of_out.scale, factor = of_a.scale * of_b.scale * inverse;
   const T *x = a.ptr<T>(), *y = b.ptr<T>();
+  const PassLoops& loops = pass_loops();
+  const auto add_codes = [&] {
+    if constexpr (std::is_signed_v<T>) return loops.add_signed;
+    else return loops.add_unsigned;
+  }();
+  const auto multiply_codes = [&] {
+    if constexpr (std::is_signed_v<T>) return loops.multiply_signed;
+    else return loops.multiply_unsigned;
+  }();
   T* to = out.ptr<T>();
   parallel_for(out.numel, kGrain, [&](int64_t k, int64_t end) {
-    if (multiply)
-      multiply_codes(x + k, of_a.zero, y + k, of_b.zero, factor, of_out.zero, low, high, end - k, to + k);
-    else add_codes(x + k, of_a, y + k, of_b, inverse, of_out.zero, low, high, end - k, to + k);
+    if (multiply) multiply_codes(x + k, of_a.zero, y + k, of_b.zero, factor, rounding, end - k, to + k);
+    else add_codes(x + k, of_a, y + k, of_b, inverse, rounding, end - k, to + k);
   });
 }
 void cpu_pair(Call& c) {
@@ -127,8 +122,33 @@ void cpu_table(Call& c) {
   const uint8_t* from = x->ptr<uint8_t>();
   uint8_t* to = out.ptr<uint8_t>();
   parallel_for(out.numel, kGrain, [&](int64_t k, int64_t end) {
-    for (; k < end; ++k) to[k] = table[from[k]];
+    pass_loops().look_up(table.data(), from + k, end - k, to + k);
   });
+}
+
+// --- _code_values(codes, scale, zero point) -> float32 -------------------------------------------------------------
+
+void infer_values(Call& c) {
+  const Tensor& x = c.tensor(0);
+  check_bytes(c, x);
+  if (dense(x)) c.output(x.shape(), DType::Float32, x.device, x.stride());
+  else c.output(x.shape(), DType::Float32, x.device);
+}
+template <class T> void values(const Call& c, const Tensor& x, Tensor& out) {
+  const float scale = float(c.real(1)), zero = float(c.integer(2));
+  const T* from = x.ptr<T>();
+  float* to = out.ptr<float>();
+  parallel_for(out.numel, kGrain, [&](int64_t k, int64_t end) {
+    for (; k < end; ++k) to[k] = (float(from[k]) - zero) * scale;
+  });
+}
+void cpu_values(Call& c) {
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  TensorRef x = lying_as(out, c.tensor(0));
+  LockRelease lock(out.numel / 4);
+  if (x->dtype == DType::UInt8) values<uint8_t>(c, *x, out);
+  else values<int8_t>(c, *x, out);
 }
 
 // --- _code_max_pool2d(codes, kernel, stride, padding, dilation, output size): images with channels last --------------
@@ -163,6 +183,10 @@ template <class T>
 void max_pool(const Call& c, const Tensor& x, Tensor& out) {
   const int64_t channels = x.size(1), height = x.size(2), width = x.size(3), rows = out.size(2), across = out.size(3);
   const Dims kernel = c.ints(1), stride = c.ints(2), padding = c.ints(3), dilation = c.ints(4);
+  const LargestCodes<T> largest = [] {
+    if constexpr (std::is_signed_v<T>) return pass_loops().largest_signed;
+    else return pass_loops().largest_unsigned;
+  }();
   parallel_for(out.size(0) * rows, std::max<int64_t>(1, kGrain / (across * channels * kernel[0] * kernel[1] + 1)),
                [&](int64_t r, int64_t last) {
     for (; r < last; ++r) {
@@ -172,14 +196,13 @@ void max_pool(const Call& c, const Tensor& x, Tensor& out) {
       for (int64_t ow = 0; ow < across; ++ow) {
         const Span over(ow, width, kernel[1], stride[1], padding[1], dilation[1]);
         T* to = out.ptr<T>() + (r * across + ow) * channels;
-        std::fill_n(to, channels, std::numeric_limits<T>::min());
-        for (int64_t i = down.begin; i < down.end; ++i)
-          for (int64_t j = over.begin; j < over.end; ++j) {
-            const int64_t h = oh * stride[0] - padding[0] + i * dilation[0];
-            const int64_t w = ow * stride[1] - padding[1] + j * dilation[1];
-            const T* from = image + (h * width + w) * channels;
-            for (int64_t k = 0; k < channels; ++k) to[k] = from[k] > to[k] ? from[k] : to[k];
-          }
+        const int64_t h = oh * stride[0] - padding[0] + down.begin * dilation[0];
+        const int64_t w = ow * stride[1] - padding[1] + over.begin * dilation[1];
+        if (down.begin >= down.end || over.begin >= over.end)
+          std::fill_n(to, channels, std::numeric_limits<T>::min());
+        else
+          largest(image + (h * width + w) * channels, down.end - down.begin, dilation[0] * width * channels,
+                  over.end - over.begin, dilation[1] * channels, channels, to);
       }
     }
   });
@@ -196,8 +219,14 @@ void cpu_max_pool(Call& c) {
 const Primitives rows{
     {"_code_pair", infer_pair, cpu_pair},
     {"_code_table", infer_table, cpu_table},
+    {"_code_values", infer_values, cpu_values},
     {"_code_max_pool2d", infer_max_pool, cpu_max_pool},
 };
 
 }  // namespace
+
+PassRegistration::PassRegistration(int level, const PassLoops& loops) {
+  if (level <= cpu_level()) registered()[level] = loops;
+}
+
 }  // namespace flambeau

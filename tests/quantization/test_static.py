@@ -267,6 +267,20 @@ def test_pools(kernel, stride, padding, dilation, ceil, last, dtype):
     assert_close(F.adaptive_avg_pool2d(x, (3, 1)), F.adaptive_avg_pool2d(numbers, (3, 1)))
 
 
+def test_pools_of_many_channels():
+    x = any_codes(2, 70, 9, 8).contiguous(memory_format=flambeau.channels_last)
+    assert F.max_pool2d(x, 3, 2, 1).dequantize().equal(F.max_pool2d(x.dequantize(), 3, 2, 1))
+
+
+def test_tables_and_pairs_of_all_codes():
+    """Vectors and what is left after them agree."""
+    for n in (1, 31, 32, 33, 256, 1000):
+        x = flambeau._make_per_tensor_quantized_tensor((flambeau.arange(n) % 256).to(flambeau.uint8), 0.04, 90)
+        assert_close(Q.hardswish(x, SCALE, ZERO), F.hardswish(x.dequantize()))
+        assert_close(Q.add(x, x.flip(0), SCALE, ZERO), x.dequantize() + x.flip(0).dequantize())
+        assert_close(Q.mul(x, x.flip(0), 0.2, ZERO), x.dequantize() * x.flip(0).dequantize())
+
+
 def test_pools_of_the_package():
     x = codes(2, 4, 6, 6)
     assert flambeau.quantized_max_pool2d(x, [2, 2]).equal(F.max_pool2d(x, 2))

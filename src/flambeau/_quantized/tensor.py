@@ -82,7 +82,10 @@ def has_channels_last(codes):
 
 def values_of(x):
     """The numbers that the codes stand for, in float32."""
-    scale, zero = x._quantizer.aligned(x.ndim, _C.float32)
+    quantizer = x._quantizer
+    if isinstance(quantizer, PerTensor) and x.dtype is not _C.qint32:
+        return OPS["_code_values"](x._codes, quantizer.scale, quantizer.zero_point)
+    scale, zero = quantizer.aligned(x.ndim, _C.float32)
     return (x._codes.to(_C.float32) - zero) * scale
 
 

@@ -79,6 +79,10 @@ _code_table = primitive(
     "_code_table(Tensor self, Tensor table) -> Tensor", namespace=None, skip=_SKIP,
     doc="table[code] for codes of 8 bits; the entry of the least code comes first.")
 
+_code_values = primitive(
+    "_code_values(Tensor self, float scale, int zero_point) -> Tensor", namespace=None, skip=_SKIP,
+    doc="(code - zero_point) * scale in float32, of codes of 8 bits.")
+
 _code_max_pool2d = primitive(
     "_code_max_pool2d(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int[] output_size) "
     "-> Tensor", namespace=None, skip=_SKIP, doc="The largest code in each window of images with channels last.")
