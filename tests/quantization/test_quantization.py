@@ -172,7 +172,6 @@ def test_writes_through_views():
     (lambda q: flambeau.empty(2, dtype=flambeau.quint8), NotImplementedError, "scale"),
     (lambda q: flambeau.fake_quantize_per_tensor_affine(flambeau.ones(2), 0.1, 0, 5, 1), RuntimeError, "quant_min"),
     (lambda q: flambeau.fake_quantize_per_tensor_affine(flambeau.ones(2), 0.1, 9, 0, 5), RuntimeError, "zero_point 9"),
-    (lambda q: flambeau.ao.quantization.prepare(q), NotImplementedError, "static"),
 ])
 def test_refusals(run, error, text):
     with pytest.raises(error, match=text):

@@ -1,5 +1,8 @@
 """Quantization of models: after calibration, in training, or in each call; module by module, or in a graph."""
 
+import importlib
+
+from ..._shown import shown
 from .fake_quantize import FakeQuantize as FakeQuantize
 from .fake_quantize import FakeQuantizeBase as FakeQuantizeBase
 from .fake_quantize import FixedQParamsFakeQuantize as FixedQParamsFakeQuantize
@@ -154,6 +157,14 @@ from .utils import check_min_max_valid as check_min_max_valid
 from .utils import get_combined_dict as get_combined_dict
 from .utils import with_args as with_args
 from .utils import with_callable_args as with_callable_args
+
+_LAZY = ("backend_config", "fx", "quantize_fx")
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__} has no attribute {shown(name)}")
 
 
 def default_eval_fn(model, calib_data):

@@ -81,7 +81,7 @@ DEFAULT_MODULE_TO_ACT_POST_PROCESS = {
 
 _DEFAULT_CUSTOM_CONFIG_DICT = {
     "float_to_observed_custom_module_class": {nn.LSTM: nnz.LSTM, nn.MultiheadAttention: nnz.MultiheadAttention},
-    "observed_to_quantized_custom_module_class": _same_names(nnz, nnq, "LSTM MultiheadAttention") if hasattr(nnq, "LSTM") else {},
+    "observed_to_quantized_custom_module_class": _same_names(nnz, nnq, "LSTM MultiheadAttention"),
 }
 _EMBEDDINGS = ("Embedding", "EmbeddingBag")
 

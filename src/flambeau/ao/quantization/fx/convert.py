@@ -21,6 +21,7 @@ def convert(model, state, custom, backend_config):
     for node in list(model.graph.nodes):
         if node.op == "call_module" and observes(modules.get(node.target)):
             _through_codes(model, node, modules[node.target], state, kept)
+    _numbers_of_inputs(model.graph, state["custom"].input_quantized_indexes)
     classes = custom.observed_to_quantized_mapping.get(QuantType.STATIC, {})
     for node in list(model.graph.nodes):
         if node.op != "call_module" or node.name not in state["observed"]:
@@ -42,6 +43,17 @@ def _observe_weights(graph, modules, backend_config):
         if node.op == "call_module" and observes(modules.get(node.target)) and node.args[0].op == "get_attr":
             owner, _, name = node.args[0].target.rpartition(".")
             modules[node.target](getattr(modules[owner], name).detach())
+
+
+def _numbers_of_inputs(graph, indexes):
+    """Arguments that are codes become numbers, so that the graph of reference computes in floats."""
+    places = [node for node in graph.nodes if node.op == "placeholder"]
+    for node in [places[k] for k in indexes]:
+        users = list(node.users)
+        with graph.inserting_after(node):
+            back = graph.call_method("dequantize", (node,))
+        for user in users:
+            user.replace_input_with(node, back)
 
 
 def _kept_codes(graph, custom):

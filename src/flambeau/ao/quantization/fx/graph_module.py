@@ -20,3 +20,15 @@ class ObservedGraphModule(FusedGraphModule):
 
 class QuantizedGraphModule(FusedGraphModule):
     """A graph module that computes on codes."""
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name, value in vars(self).items():
+            if name.startswith("_packed_weight_"):
+                destination[prefix + name] = value
+
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        for name in [name for name in vars(self) if name.startswith("_packed_weight_")]:
+            if prefix + name in state_dict:
+                setattr(self, name, state_dict.pop(prefix + name))
+        super()._load_from_state_dict(state_dict, prefix, *args)

@@ -35,7 +35,7 @@ _DYNAMIC = _same(nnqr, nnqd, "Linear GRUCell LSTMCell RNNCell LSTM GRU")
 _TABLES = _same(nnqr, nnq, "Embedding EmbeddingBag")
 #: float layer -> the quantized one that is made with a scale: made.from_reference(layer, scale, zero_point)
 _SCALED = {**_same(nn, nnq, "ELU LeakyReLU Hardswish InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm Dropout "
-                            "PReLU BatchNorm2d BatchNorm3d"), **_same(nni, nniq, "BNReLU2d BNReLU3d")}
+                            "PReLU BatchNorm2d BatchNorm3d Sigmoid Softmax"), **_same(nni, nniq, "BNReLU2d BNReLU3d")}
 #: function -> the operator that takes (…, scale, zero_point)
 _SCALED_FUNCTIONS = {F.elu: _ops.elu, F.hardswish: _ops.hardswish, F.instance_norm: _ops.instance_norm,
                      F.layer_norm: _ops.layer_norm, flambeau.layer_norm: _ops.layer_norm,
@@ -147,7 +147,8 @@ class _Lowering:
             return
         step = users[0]
         scale, zero_point = self._scale(step)
-        self._swap(node, made.from_reference(layer, float(scale), int(zero_point)))
+        scale = (float(scale), int(zero_point))
+        self._swap(node, made.from_reference(layer, *scale) if hasattr(made, "from_reference") else made(*scale))
         node.args = (source, *node.args[1:])
         self._put(node, step)
 

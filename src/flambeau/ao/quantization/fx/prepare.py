@@ -10,7 +10,7 @@ from ..backend_config import ObservationType
 from ..observer import ReuseInputObserver
 from ..quant_type import QuantType
 from .fuse import put
-from .matching import find_matches
+from .matching import find_matches, head_of
 from .qconfigs import node_qconfigs, observes
 
 ATTRIBUTES = "_observed_graph_module_attrs"
@@ -46,11 +46,11 @@ def supported(qconfig, backend_config, pattern):
     return config is not None and any(_suits(qconfig, dtypes, config) for dtypes in config.dtype_configs)
 
 
-def _suits(qconfig, dtypes, config):
+def _suits(qconfig, dtypes, config, roles=None):
     activation, weight = qconfig.activation(), qconfig.weight()
     dynamic = getattr(activation, "is_dynamic", False)
     result = flambeau.float32 if dynamic else activation.dtype
-    weighted = config.root_module is not None or "weight" in config._input_type_to_index
+    weighted = config.root_module is not None or "weight" in (roles or config._input_type_to_index)
     return (dtypes.input_dtype in (None, activation.dtype) and bool(dtypes.is_dynamic) == bool(dynamic)
             and dtypes.output_dtype in (None, result)
             and (not weighted or dtypes.weight_dtype in (None, weight.dtype))
@@ -128,7 +128,7 @@ class _Observers:
         tensors = self._tensors(match.root)
         kind = config._num_tensor_args_to_observation_type.get(len(tensors), kind)
         if qconfig is None or kind is ObservationType.INPUT_OUTPUT_NOT_OBSERVED or holds_no_tensor(node) \
-                or not any(_suits(qconfig, dtypes, config) for dtypes in config.dtype_configs):
+                or not any(_suits(qconfig, dtypes, config, self._roles(match.root)) for dtypes in config.dtype_configs):
             return
         if config._num_tensor_args_to_observation_type and not tensors:
             return
@@ -146,6 +146,11 @@ class _Observers:
                     setattr(self.model, target, shared[0])
                     self.modules[target] = shared[0]
 
+    def _roles(self, node):
+        """{"weight": the place of the weight among a function's arguments, "bias": …}."""
+        config = self.backend_config._pattern_complex_format_to_config.get(head_of(node, self.modules))
+        return {} if config is None else config._input_type_to_index
+
     def _tensors(self, node):
         return [arg for arg in node.args if isinstance(arg, (Node, list, tuple))
                 and not (isinstance(arg, Node) and holds_no_tensor(arg))]
@@ -155,7 +160,7 @@ class _Observers:
         return not getattr(activation, "is_dynamic", False) and activation.dtype is not flambeau.float32
 
     def _inputs(self, node, match, qconfig):
-        special = {index: name for name, index in match.config._input_type_to_index.items()}
+        special = {index: name for name, index in self._roles(node).items()}
         names = {name: name for name in ("weight", "bias")} if special else {}
         makers = {"weight": qconfig.weight, "bias": None}
         own = set(match.nodes)

@@ -55,6 +55,8 @@ class MultiheadAttention(quantizable.MultiheadAttention):
     def from_observed(cls, other):
         """The layer on codes of an observed one; what is added to keys and values gets codes over its own range."""
         made = _converted(cls, other)
+        for name in ("in_proj_weight", "in_proj_bias", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
+            setattr(made, name, None)  # they are in the quantized projections
         for name in ("bias_k", "bias_v"):
             bias = made._parameters.pop(name, None)
             if bias is not None:
