@@ -78,7 +78,7 @@ def test_fusing_keeps_the_numbers(name):
 
 
 def test_reference_layers_compute_with_the_codes_of_their_weight():
-    _, prepared, x = calibrated("perceptron")
+    _, prepared, _ = calibrated("perceptron")
     reference = aoq.convert(prepared, is_reference=True)
     layer = reference.c
     assert repr(layer).startswith("QuantizedLinear(Reference)(")
@@ -198,7 +198,7 @@ def test_mapping_decides_by_place():
 
 
 def test_graph_training():
-    _, prepared, x = observed("convolutions", qat_too=True)
+    _, prepared, _ = observed("convolutions", qat_too=True)
     assert type(prepared.conv).__name__ == "ConvBnReLU2d" and prepared.conv.weight.grad is not None
     assert type(quantize_fx.convert_fx(prepared).conv).__name__ == "ConvReLU2d"
 
