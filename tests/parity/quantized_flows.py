@@ -1,4 +1,4 @@
-"""Whole models, quantized by any implementation of PyTorch's API; `quantized_flows.py torch FILE` writes the results."""
+"""Whole models, quantized by any implementation of PyTorch's API: `quantized_flows.py torch FILE` writes results."""
 
 import copy
 import importlib
