@@ -16,7 +16,7 @@ _INT_CODES = (flambeau.quint8, flambeau.qint8, flambeau.qint32, flambeau.quint4x
 def convert(model, state, custom, backend_config):
     """Turns an observed graph into that of reference, in place."""
     modules = dict(model.named_modules(remove_duplicate=False))
-    _observe_weights(model.graph, modules, backend_config)
+    _observe_weights(model.graph, modules)
     kept = _kept_codes(model.graph, state["custom"])
     for node in list(model.graph.nodes):
         if node.op == "call_module" and observes(modules.get(node.target)):
@@ -37,7 +37,7 @@ def convert(model, state, custom, backend_config):
     return model
 
 
-def _observe_weights(graph, modules, backend_config):
+def _observe_weights(graph, modules):
     """Shows the weights of functions to their observers, which no calibration has to have run for."""
     for node in graph.nodes:
         if node.op == "call_module" and observes(modules.get(node.target)) and node.args[0].op == "get_attr":

@@ -90,7 +90,7 @@ class ReferenceQuantizedModule(Reference):
         self.weight_axis_int = int(self.weight_axis)
         found = []
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, found, *more)
-        missing_keys += [key for key in found if key.removeprefix(prefix) not in {f"weight_{k}" for k in _KEYS}]
+        missing_keys.extend(key for key in found if key.removeprefix(prefix) not in {f"weight_{k}" for k in _KEYS})
 
 
 def take_parameters(made, layer, names=("weight", "bias")):
