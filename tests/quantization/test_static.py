@@ -413,3 +413,19 @@ def test_hostile_arguments_are_refused(changes):
     assert hostile_conv().shape == (1, 6, 4, 4)
     with pytest.raises((RuntimeError, NotImplementedError, MemoryError)):
         hostile_conv(**changes)
+
+
+def test_quantized_tensors_are_compared_as_numbers():
+    x = codes(3, 4)
+    flambeau.testing.assert_close(x, x.clone())
+    with pytest.raises(AssertionError, match="differ in"):
+        flambeau.testing.assert_close(x, Q.add_scalar(x, 1.0))
+    with pytest.raises(AssertionError, match="dtype|qscheme"):
+        flambeau.testing.assert_close(x, x.dequantize())
+    with pytest.raises(AssertionError, match="qscheme"):
+        flambeau.testing.assert_close(x, x.dequantize(), check_dtype=False)
+
+
+def test_limits_of_codes():
+    for dtype, (low, high, _) in DTYPES.items():
+        assert (flambeau.iinfo(dtype).min, flambeau.iinfo(dtype).max) == (low, high)

@@ -14,8 +14,8 @@ def _plain(x):
 
 
 def _compared(name):
-    def compare(self, other):
-        return OPS[name](_plain(self), _plain(other))
+    def compare(self, other, *tolerances, **named):
+        return OPS[name](_plain(self), _plain(other), *tolerances, **named)
     compare.__doc__ = f"{name} of the numbers."
     return compare
 
@@ -70,7 +70,7 @@ def _requantized(name):
     return compute
 
 
-for _name in ("mean", "std", "masked_fill", "pad", "where"):
+for _name in ("mean", "std", "masked_fill", "pad", "where", "grid_sample"):
     if _name in OPS:
         rule(_name)(_requantized(_name))
 
@@ -181,6 +181,12 @@ def _max_pool(name):
 for _name in ("max_pool1d", "max_pool2d", "max_pool3d"):
     if _name in OPS:
         rule(_name)(_max_pool(_name))
+
+
+@rule("prelu")
+def _prelu(self, weight):
+    _uniform("prelu", self)
+    return _again(self, codes_of(OPS["prelu"](_plain(self), _plain(weight)), self._quantizer, self.dtype))
 
 
 @rule("is_nonzero")

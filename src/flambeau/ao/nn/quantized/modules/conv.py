@@ -12,7 +12,7 @@ class _ConvNd(WeightedQuantizedModule):
     """What all of them share; `_packed_params` has weight, bias and geometry."""
 
     _dims, _transposed = None, False
-    _tail = {}
+    _relu = False
     _modes = ("zeros", "reflect")
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
@@ -40,7 +40,7 @@ class _ConvNd(WeightedQuantizedModule):
     def forward(self, input):
         """The convolution, in quint8."""
         return conv(self._dims, self._get_name(), self._padded(input), self._packed_params, self.scale, self.zero_point,
-                    transpose=self.transposed, **self._tail)
+                    self._relu, self.transposed)
 
     def _padded(self, input):
         if self.padding_mode == "zeros":

@@ -7,6 +7,7 @@ from ....._quantized import embeddings
 from .utils import take
 
 _DTYPES = (flambeau.quint8,)
+_ROWS, _SUMS = embeddings.embedding("embedding_byte"), embeddings.bag("embedding_bag_byte")
 
 
 class EmbeddingPackedParams(nn.Module):
@@ -61,7 +62,6 @@ class Embedding(nn.Module):
 
     _version = 1
     _FLOAT_MODULE = nn.Embedding
-    _look_up = {flambeau.quint8: embeddings.embedding("embedding_byte")}
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
                  scale_grad_by_freq=False, sparse=False, _weight=None, dtype=flambeau.quint8):
@@ -80,7 +80,7 @@ class Embedding(nn.Module):
 
     def forward(self, indices):
         """The rows of these indices."""
-        return self._look_up[self.dtype](self._packed_params._packed_weight, indices)
+        return _ROWS(self._packed_params._packed_weight, indices)
 
     def _get_name(self):
         return "QuantizedEmbedding"
@@ -140,7 +140,6 @@ class EmbeddingBag(Embedding):
 
     _version = 1
     _FLOAT_MODULE = nn.EmbeddingBag
-    _look_up = {flambeau.quint8: embeddings.bag("embedding_bag_byte")}
 
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
                  mode="sum", sparse=False, _weight=None, include_last_offset=False, dtype=flambeau.quint8):
@@ -151,7 +150,7 @@ class EmbeddingBag(Embedding):
 
     def forward(self, indices, offsets=None, per_sample_weights=None, compressed_indices_mapping=None):
         """The sum of the rows of each bag."""
-        return self._look_up[self.dtype](
+        return _SUMS(
             self._packed_params._packed_weight, indices, offsets, False, 0, self.pruned_weights, per_sample_weights,
             compressed_indices_mapping, self.include_last_offset)
 

@@ -68,7 +68,6 @@ class Linear(WeightedQuantizedModule):
 
     _version = 3
     _FLOAT_MODULE = nn.Linear
-    _tail = {}
 
     def __init__(self, in_features, out_features, bias_=True, dtype=flambeau.qint8):
         super().__init__()
@@ -83,7 +82,7 @@ class Linear(WeightedQuantizedModule):
 
     def forward(self, x):
         """The layer's output, in quint8."""
-        return linear(x, self._packed_params._packed_params, self.scale, self.zero_point, **self._tail)
+        return linear(x, self._packed_params._packed_params, self.scale, self.zero_point)
 
     def _get_name(self):
         return "QuantizedLinear"

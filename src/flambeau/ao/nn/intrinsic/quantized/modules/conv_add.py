@@ -16,7 +16,7 @@ class ConvAdd2d(conv.Conv2d):
 
     def forward(self, input, extra_input):
         return convolve(self._dims, self._get_name(), self._padded(input), self._packed_params, self.scale,
-                        self.zero_point, plus=extra_input, **self._tail)
+                        self.zero_point, self._relu, plus=extra_input)
 
     def _get_name(self):
         return "QuantizedConvAdd2d"
@@ -25,7 +25,7 @@ class ConvAdd2d(conv.Conv2d):
 class ConvAddReLU2d(ConvAdd2d):
     """relu of a convolution of codes plus `extra_input`."""
 
-    _tail = {"relu": True}
+    _relu = True
 
     def _get_name(self):
         return "QuantizedConvAddReLU2d"

@@ -4,7 +4,7 @@ from ....quantized.modules import conv
 
 
 class _ReLU:
-    _tail = {"relu": True}
+    _relu = True
 
     def _get_name(self):
         return f"QuantizedConvReLU{self._dims}d"

@@ -2,6 +2,7 @@
 
 import flambeau
 
+from ......_quantized.products import linear
 from ....quantized.modules.linear import Linear
 
 
@@ -13,10 +14,12 @@ class LinearReLU(Linear):
     QuantizedLinearReLU(in_features=4, out_features=2, scale=1.0, zero_point=0, qscheme=torch.per_tensor_affine)
     """
 
-    _tail = {"name": "linear_relu", "tail": "relu"}
-
     def __init__(self, in_features, out_features, bias=True, dtype=flambeau.qint8):
         super().__init__(in_features, out_features, bias, dtype)
+
+    def forward(self, x):
+        """The layer's output, in quint8."""
+        return linear(x, self._packed_params._packed_params, self.scale, self.zero_point, "linear_relu", "relu")
 
     def _get_name(self):
         return "QuantizedLinearReLU"
@@ -29,9 +32,10 @@ class LinearLeakyReLU(Linear):
         super().__init__(in_features, out_features, bias, dtype)
         self.negative_slope = negative_slope
 
-    @property
-    def _tail(self):
-        return {"name": "linear_leaky_relu", "tail": "leaky_relu", "negative_slope": self.negative_slope}
+    def forward(self, x):
+        """The layer's output, in quint8."""
+        return linear(x, self._packed_params._packed_params, self.scale, self.zero_point, "linear_leaky_relu",
+                      "leaky_relu", self.negative_slope)
 
     def _get_name(self):
         return "QuantizedLinearLeakyReLU"
@@ -52,10 +56,12 @@ class LinearLeakyReLU(Linear):
 class LinearTanh(Linear):
     """tanh(x w^T + b) on codes."""
 
-    _tail = {"name": "linear_tanh", "tail": "tanh"}
-
     def __init__(self, in_features, out_features, bias=True, dtype=flambeau.qint8):
         super().__init__(in_features, out_features, bias, dtype)
+
+    def forward(self, x):
+        """The layer's output, in quint8."""
+        return linear(x, self._packed_params._packed_params, self.scale, self.zero_point, "linear_tanh", "tanh")
 
     def _get_name(self):
         return "QuantizedLinearTanh"
