@@ -216,6 +216,71 @@ QUANTIZED = _rows(
         row for batch in (1, 4, 64) for row in (
             (f"float32 linear {batch} x 3072 -> 768", f"x = torch.rand({batch}, 3072)", "f(x)"),
             (f"int8 dynamic linear {batch} x 3072 -> 768", f"x = torch.rand({batch}, 3072)", "q(x)"))))
+STATIC = """torch.manual_seed(0)
+nnq, Q = torch.ao.nn.quantized, torch.ops.quantized
+def coded(x, last=True):
+    x = x.contiguous(memory_format=torch.channels_last) if last and x.ndim == 4 else x
+    return torch.quantize_per_tensor(x, 0.05, 64, torch.quint8)
+def quantized(layer, zero=64):
+    w = layer.weight.detach()
+    steps = (w.flatten(1).abs().amax(1) / 127).double()
+    w = torch.quantize_per_channel(w, steps, torch.zeros(len(steps)).long(), 0, torch.qint8)
+    if isinstance(layer, nn.Linear):
+        made = nnq.Linear(layer.in_features, layer.out_features)
+    else:
+        made = nnq.Conv2d(layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding,
+                          layer.dilation, layer.groups)
+    made.set_weight_bias(w, layer.bias.detach())
+    made.scale, made.zero_point = 0.05, zero
+    return made
+class Block(nn.Module):
+    def __init__(self, i, o, stride):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(i, o, 3, stride, 1), nn.Conv2d(o, o, 3, 1, 1)
+        self.down = nn.Conv2d(i, o, 1, stride) if i != o else nn.Identity()
+        self.join = lambda x, y: (x + y).relu()
+    def forward(self, x):
+        return self.join(self.b(self.a(x).relu()), self.down(x))
+    def quantized(self):
+        self.a, self.b = quantized(self.a, 0), quantized(self.b)
+        self.down = quantized(self.down) if isinstance(self.down, nn.Conv2d) else self.down
+        self.join = lambda x, y: Q.add_relu(x, y, 0.05, 0)
+        return self
+def resnet(q=False):
+    widths = (64, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 512), (512, 512)
+    stem, last = nn.Conv2d(3, 64, 7, 2, 3), nn.Linear(512, 1000)
+    blocks = [Block(i, o, 1 if i == o else 2) for i, o in widths]
+    if q:
+        stem, last, blocks = quantized(stem, 0), quantized(last), [block.quantized() for block in blocks]
+    layers = [stem, nn.ReLU(), nn.MaxPool2d(3, 2, 1), *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), last]
+    if q:
+        layers = [nnq.Quantize(0.05, 64, torch.quint8), *layers, nnq.DeQuantize()]
+    return nn.Sequential(*layers).eval().requires_grad_(False)
+"""
+_CONVS = (("3 x 3, 64 -> 64, 56 x 56", "nn.Conv2d(64, 64, 3, 1, 1)", (64, 56)),
+          ("1 x 1, 64 -> 256, 56 x 56", "nn.Conv2d(64, 256, 1)", (64, 56)),
+          ("depthwise 3 x 3, 96, 56 x 56", "nn.Conv2d(96, 96, 3, 1, 1, groups=96)", (96, 56)))
+QUANTIZED += _rows(
+    "quantized", STATIC, *(
+        row for name, layer, (channels, size) in _CONVS for row in (
+            (f"float32 conv {name}",
+             f"f = {layer}.requires_grad_(False); x = torch.rand(1, {channels}, {size}, {size})", "f(x)"),
+            (f"int8 conv {name}", f"f = quantized({layer}); x = coded(torch.rand(1, {channels}, {size}, {size}))",
+             "f(x)"))),
+    *(row for batch in (1, 64) for row in (
+        (f"int8 linear {batch} x 3072 -> 768",
+         f"f = quantized(nn.Linear(3072, 768)); x = coded(torch.rand({batch}, 3072))", "f(x)"),)),
+    ("int8 add + relu, 1 M", "a = coded(torch.rand(1, 64, 128, 128)); b = coded(torch.rand(1, 64, 128, 128))",
+     "Q.add_relu(a, b, 0.05, 0)"),
+    ("int8 max pool, 64, 112 x 112", "a = coded(torch.rand(1, 64, 112, 112))", "F.max_pool2d(a, 3, 2, 1)"),
+    ("float32 residual block, 64, 56 x 56",
+     "f = Block(64, 64, 1).requires_grad_(False); x = torch.rand(1, 64, 56, 56)",
+     "f(x)"),
+    ("int8 residual block, 64, 56 x 56",
+     "f = Block(64, 64, 1).quantized(); x = coded(torch.rand(1, 64, 56, 56))", "f(x)"),
+    ("float32 ResNet-18", "f = resnet(); x = torch.rand(1, 3, 224, 224)", "f(x)"),
+    ("int8 ResNet-18", "f = resnet(True); x = torch.rand(1, 3, 224, 224)", "f(x)"),
+)
 
 MEGABYTES_64 = 1 << 24
 LARGE = _rows(

@@ -31,6 +31,15 @@ REASONS = {
         cuda/kernels/reductions: _own result""",
     "Python gives a constructor's arguments to __new__ and to __init__, which read what they decide": """
         _absent/streams: __new__ options, __init__ device; cuda/streams: __new__ device priority args kwargs""",
+    "layers for training and of reference have no scales from before; hooks and fusers take what all of them get": """
+        ao/nn/intrinsic/qat/modules/conv_fused: from_float use_precomputed_fake_quant;
+        ao/nn/intrinsic/qat/modules/linear_fused: from_float use_precomputed_fake_quant;
+        ao/nn/qat/modules/conv: from_float use_precomputed_fake_quant;
+        ao/nn/qat/modules/embedding_ops: from_float use_precomputed_fake_quant;
+        ao/nn/qat/modules/linear: from_float use_precomputed_fake_quant;
+        ao/nn/quantizable/modules/rnn: from_float use_precomputed_fake_quant;
+        ao/nn/quantized/reference/modules/rnn: from_float use_precomputed_fake_quant;
+        ao/quantization/fuser_method_mappings: fuser is_qat; ao/quantization/quantize: _observer_forward_hook input""",
     "sums of groups are float32, as exact as a caller of use_fast_accum may have them": """
         ops/products: _scaled_grouped_mm use_fast_accum""",
     "an exchange is over when the call returns, so nobody has to wait for it": """

@@ -46,7 +46,7 @@ LAYERS = [
     {"distributed.pipelining", "distributed.tensor.debug", "utils.flop_counter"},
     {"compiler", "onnx"},
     {"ao"},
-    {"quantization", "nn.quantized"},
+    {"quantization", "nn.quantized", "nn.qat", "nn.intrinsic", "nn.quantizable"},
     {"hub"},
     {"vision"},
     {"as_torch", "_array_standard"},

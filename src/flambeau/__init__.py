@@ -67,6 +67,7 @@ from .version import __version__ as __version__
 
 # every operator whose record says it is public here; dtypes, memory formats and layouts
 globals().update(_ops.public(""))
+_ops.late("quantized", f"{__name__}._quantized.operators")
 globals().update({_name: getattr(_C, _name) for _name in _methods.CONSTANTS})
 half, double = _C.float16, _C.float64
 short, int, long = _C.int16, _C.int32, _C.int64
@@ -118,6 +119,7 @@ _LAZY_FROM = {
                            "q_per_channel_scales q_per_channel_zero_points q_per_channel_axis",
     "_quantized.fake": "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine "
                        "_fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine",
+    "_quantized.operators": "quantized_batch_norm quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d",
     "_tensor.mapped": "from_file",
     "_tensor.types": "FloatTensor DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor "
                      "LongTensor BoolTensor ComplexFloatTensor ComplexDoubleTensor",

@@ -172,8 +172,6 @@ def test_writes_through_views():
     (lambda q: flambeau.empty(2, dtype=flambeau.quint8), NotImplementedError, "scale"),
     (lambda q: flambeau.fake_quantize_per_tensor_affine(flambeau.ones(2), 0.1, 0, 5, 1), RuntimeError, "quant_min"),
     (lambda q: flambeau.fake_quantize_per_tensor_affine(flambeau.ones(2), 0.1, 9, 0, 5), RuntimeError, "zero_point 9"),
-    (lambda q: flambeau.quantized_batch_norm(q), NotImplementedError, "static"),
-    (lambda q: flambeau.ao.quantization.prepare(q), NotImplementedError, "static"),
 ])
 def test_refusals(run, error, text):
     with pytest.raises(error, match=text):
@@ -232,7 +230,7 @@ def reference(x, w, bias, reduce_range):
                                            (2, 3, 1000), (70, 40, 96)])
 def test_sums_are_exact(m, n, k, reduce_range):
     """Extreme codes too, whose products in pairs would not fit into 16 bits without care."""
-    from flambeau.ao.nn.quantized.modules.linear import pack
+    from flambeau._quantized.packed import pack_linear
 
     flambeau.manual_seed(m + n + k)
     for kind in ("random", "extreme", "channels"):
@@ -246,7 +244,7 @@ def test_sums_are_exact(m, n, k, reduce_range):
             q = flambeau.quantize_per_tensor(w, w.abs().max().item() / 127.5, -3 if kind == "random" else 0,
                                              flambeau.qint8)
         bias = flambeau.randn(n) if m % 2 else None
-        found = pack(q, bias)(x, reduce_range).double()
+        found = pack_linear(q, bias).dynamic(x, reduce_range).double()
         expected = reference(x, q, bias, reduce_range)
         assert (found - expected).abs().max().item() <= 2e-6 * max(1.0, expected.abs().max().item()), kind
 

@@ -4,7 +4,6 @@ import re
 import warnings
 
 QUANTIZED = "the tensor is not quantized: quantize_per_tensor() and quantize_per_channel() make such tensors"
-STATIC = "operators of static quantization are not available: compute with x.dequantize(), or on the codes"
 NESTED = "the tensor is dense; nested.nested_tensor makes a nested one"
 
 

@@ -1,15 +1,10 @@
 """Public names of layouts, dtypes and compilers that are not available: each raises NotImplementedError when used."""
 
 from .. import _C
-from . import STATIC, refusals
+from . import refusals
 
 _SCRIPT = "a program of TorchScript is its text here: flambeau.jit.CompilationUnit makes functions of it"
 FUNCTIONS = {
-    **refusals("", STATIC, """
-    quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point)
-    quantized_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode) quantized_max_pool2d(input,
-    kernel_size, stride, padding, dilation, ceil_mode) quantized_max_pool3d
-    """),
     **refusals("", _SCRIPT, """
     parse_ir(input, parse_tensor_constants) parse_type_comment merge_type_from_type_comment unify_type_list ScriptClass
     """),

@@ -44,6 +44,10 @@ class Collector:
             return Reduce(Global("torch.serialization", "_get_layout"), (str(obj),))
         if type(obj) is flambeau.qscheme:
             return Global("torch", obj.name)
+        if type(obj) is quantized.ScriptObject:
+            state = obj.parts, obj.kind
+            self.parts[id(obj)] = state
+            return Reduce(Global("torch", "ScriptObject"), (), state=state, new=True)
         kind = type(obj)
         if isinstance(obj, (flambeau.memory_format, flambeau.UntypedStorage, flambeau.storage.TypedStorage)):
             raise TypeError(f"{place} is a {kind.__qualname__}, which cannot be stored as data; store a tensor")

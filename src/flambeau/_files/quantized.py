@@ -69,13 +69,16 @@ def _channels(codes, dtype, rest):
 class ScriptObject:
     """Packed weights of a quantized layer as PyTorch stores them: the name of their class, and its parts as data."""
 
-    kind, parts = "", ()
+    def __init__(self, kind="", parts=()):
+        self.kind, self.parts = kind, parts
 
     def __repr__(self):
-        return f"ScriptObject({self.kind.rpartition('.')[2]})"
+        return f"ScriptObject <{self.kind}>"
 
 
-_PACKED = ("__torch__.torch.classes.quantized.LinearPackedParamsBase", "__torch__.torch.classes.rnn.CellParamsBase")
+LINEAR = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
+CELL = "__torch__.torch.classes.rnn.CellParamsBase"
+_PACKED = (LINEAR, CELL)
 
 
 def _set_parts(value, state):

@@ -9,8 +9,9 @@ from .tensor import PerChannel, PerTensor, is_quantized, values_of, wrap
 #: operators that move single elements, so that codes with one scale go anywhere
 ANYWHERE = """view reshape flatten unflatten expand expand_as repeat tile flip fliplr flipud roll rot90 unfold
  as_strided diagonal diag take take_along_dim gather masked_select view_as reshape_as ravel swapaxes swapdims movedim
- moveaxis hsplit vsplit dsplit tensor_split numpy_T mT squeeze index_select select narrow narrow_copy slice t transpose
- permute unsqueeze split split_with_sizes chunk unbind broadcast_to unsafe_split unsafe_chunk""".split()
+ moveaxis hsplit vsplit dsplit tensor_split numpy_T mT squeeze index_select select narrow narrow_copy slice t
+ transpose permute unsqueeze pixel_shuffle pixel_unshuffle channel_shuffle split split_with_sizes chunk unbind
+ broadcast_to unsafe_split unsafe_chunk""".split()
 #: of those, the ones that copy, whose results with channels keep the axis
 SAME_AXIS = ("narrow", "narrow_copy", "index_select")
 

@@ -3,9 +3,10 @@ the numbers, whose results are quantized again."""
 
 from .. import _C
 from ..ops.kinds import OPS
-from .quantize import codes_of, quantize_per_tensor
+from .quantize import codes_of
+from .results import mapped
 from .rules import refuse, rule
-from .tensor import CODES, PerTensor, is_quantized, values_of, wrap
+from .tensor import CODES, PerTensor, has_channels_last, is_quantized, values_of, wrap
 
 
 def _plain(x):
@@ -13,8 +14,8 @@ def _plain(x):
 
 
 def _compared(name):
-    def compare(self, other):
-        return OPS[name](_plain(self), _plain(other))
+    def compare(self, other, *tolerances, **named):
+        return OPS[name](_plain(self), _plain(other), *tolerances, **named)
     compare.__doc__ = f"{name} of the numbers."
     return compare
 
@@ -69,11 +70,40 @@ def _requantized(name):
     return compute
 
 
-for _name in ("mean", "std", "leaky_relu", "threshold", "masked_fill", "hardswish", "avg_pool1d", "avg_pool2d",
-              "avg_pool3d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "interpolate", "pixel_shuffle",
-              "pixel_unshuffle", "channel_shuffle", "pad", "where"):
+for _name in ("mean", "std", "masked_fill", "pad", "where", "grid_sample"):
     if _name in OPS:
         rule(_name)(_requantized(_name))
+
+
+def _averaged(name):
+    """Means of codes, in units of the scale. Where two codes are equally near, PyTorch's choice depends on how images
+    lie: with channels last the mean rounds without the zero point, otherwise with it."""
+    def compute(self, *args, **kwargs):
+        _uniform(name, self)
+        (kind, low, high), zero = CODES[self.dtype], self._quantizer.zero_point
+        found = OPS[name]((self._codes.double() - zero).float(), *args, **kwargs)
+        found = found.round() + zero if has_channels_last(self._codes) else (found + zero).round()
+        return _again(self, found.clamp(low, high).to(kind))
+    compute.__doc__ = f"{name} of the codes."
+    return compute
+
+
+for _name in ("avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "interpolate"):
+    rule(_name)(_averaged(_name))
+
+
+def _tabled(name):
+    """Functions of single numbers, with the same scale."""
+    def compute(self, *args, inplace=False, **kwargs):
+        _uniform(name, self)
+        found = mapped(OPS[name], self, self._quantizer, *args, *kwargs.values())
+        return self.copy_(found) if inplace else found
+    compute.__doc__ = f"{name} of the numbers, with the same scale."
+    return compute
+
+
+for _name in ("leaky_relu", "threshold", "hardswish", "elu"):
+    rule(_name)(_tabled(_name))
 
 
 def _fixed(name, signed):
@@ -83,10 +113,9 @@ def _fixed(name, signed):
         _, low, high = CODES[self.dtype]
         scale = (2.0 if signed else 1.0) / 256
         zero = (low + high + 1) // 2 if signed else low
-        found = OPS[name](values_of(self), *args, **kwargs)
         if self.dtype is _C.qint32:
-            scale, zero = (2.0 if signed else 1.0) / 2**32, 0 if signed else low
-        return quantize_per_tensor(found, scale, zero, self.dtype)
+            scale, zero = (2.0 if signed else 1.0) / 2**32, 0
+        return mapped(OPS[name], self, PerTensor(scale, zero), *args, *kwargs.values())
     compute.__doc__ = f"{name} of the numbers, with a scale that fits its range."
     return compute
 
@@ -112,9 +141,35 @@ for _name in ("max", "min", "amax", "amin", "sort", "topk", "median", "kthvalue"
         rule(_name)(_ordered(_name))
 
 
+def _last_images(x):
+    return x.ndim == 4 and x.dtype is not _C.qint32 and has_channels_last(x._codes) and x.numel()
+
+
+def _pooled(size, kernel, stride, padding, dilation, ceil_mode):
+    """How many windows there are along one dimension."""
+    last = size + 2 * padding - dilation * (kernel - 1) - 1
+    found = (last + (stride - 1 if ceil_mode else 0)) // stride + 1
+    return found - 1 if ceil_mode and (found - 1) * stride >= size + padding else found
+
+
+def _two(value):
+    return (value, value) if isinstance(value, int) else tuple(value) * (3 - len(value))
+
+
+def _max_pool_last(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+    """max_pool2d of images with channels last, in one pass."""
+    kernel, padding, dilation = _two(kernel_size), _two(padding), _two(dilation)
+    stride = kernel if stride is None or stride == [] or stride == () else _two(stride)
+    sizes = [_pooled(*at, ceil_mode) for at in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)]
+    return _again(x, OPS["_code_max_pool2d"](x._codes, kernel, stride, padding, dilation, sizes))
+
+
 def _max_pool(name):
-    def compute(self, *args, **kwargs):
+    def compute(self, *args, return_indices=False, **kwargs):
         _uniform(name, self)
+        if name == "max_pool2d" and not return_indices and len(args) < 6 and _last_images(self):
+            return _max_pool_last(self, *args, **kwargs)
+        kwargs |= {"return_indices": True} if return_indices else {}
         found = OPS[name](self._codes.float(), *args, **kwargs)
         if isinstance(found, tuple):
             return (_again(self, found[0].to(self._codes.dtype)), *found[1:])
@@ -126,6 +181,12 @@ def _max_pool(name):
 for _name in ("max_pool1d", "max_pool2d", "max_pool3d"):
     if _name in OPS:
         rule(_name)(_max_pool(_name))
+
+
+@rule("prelu")
+def _prelu(self, weight):
+    _uniform("prelu", self)
+    return _again(self, codes_of(OPS["prelu"](_plain(self), _plain(weight)), self._quantizer, self.dtype))
 
 
 @rule("is_nonzero")

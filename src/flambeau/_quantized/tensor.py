@@ -75,9 +75,17 @@ def wrap(codes, quantizer, dtype=None):
     return x
 
 
+def has_channels_last(codes):
+    """Whether images lie in memory with their channels last."""
+    return codes.ndim == 4 and codes.is_contiguous(memory_format=_C.channels_last) and not codes.is_contiguous()
+
+
 def values_of(x):
     """The numbers that the codes stand for, in float32."""
-    scale, zero = x._quantizer.aligned(x.ndim, _C.float32)
+    quantizer = x._quantizer
+    if isinstance(quantizer, PerTensor) and x.dtype is not _C.qint32:
+        return OPS["_code_values"](x._codes, quantizer.scale, quantizer.zero_point)
+    scale, zero = quantizer.aligned(x.ndim, _C.float32)
     return (x._codes.to(_C.float32) - zero) * scale
 
 

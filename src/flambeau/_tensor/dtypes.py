@@ -89,8 +89,9 @@ class iinfo:
         if type.is_floating_point or type.is_complex or type is _C.bool:
             raise TypeError(f"iinfo: {type} is not an integer dtype; finfo describes floating point")
         self.dtype, self.bits = name, type.itemsize * 8
-        self.min = -2 ** (self.bits - 1) if type.is_signed else 0
-        self.max = 2 ** (self.bits - type.is_signed) - 1
+        signed = name != "quint8" if name.startswith("q") else type.is_signed
+        self.min = -2 ** (self.bits - 1) if signed else 0
+        self.max = 2 ** (self.bits - signed) - 1
 
     def __repr__(self):
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

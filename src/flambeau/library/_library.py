@@ -1,7 +1,7 @@
 """What users call to register operators, their implementations and their rules."""
 
 import contextlib
-
+from functools import partial
 from warnings import warn
 
 from .. import _C

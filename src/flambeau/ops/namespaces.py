@@ -5,7 +5,7 @@ from importlib import import_module
 from .. import _C
 from .kinds import OPS
 
-_NAMESPACES = {}
+_NAMESPACES, _LATE = {}, {}
 
 
 class Packet:
@@ -211,11 +211,18 @@ def operator_of(space, name):
     return found if isinstance(found, (Packet, _AtenPacket, _ReadingPacket)) else None
 
 
+def late(name, module):
+    """Makes a namespace known that stands on more than operators do: `module.space()` makes it when it is asked for."""
+    _LATE[name] = module
+
+
 def namespace(name):
     """The namespace of that name, made when it is new."""
-    return _NAMESPACES.setdefault(name, Namespace(name))
+    return known(name) or _NAMESPACES.setdefault(name, Namespace(name))
 
 
 def known(name):
     """The namespace of that name, or None."""
+    if name in _LATE and name not in _NAMESPACES:
+        _NAMESPACES[name] = import_module(_LATE[name]).space()
     return _NAMESPACES.get(name)

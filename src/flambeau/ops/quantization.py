@@ -57,3 +57,32 @@ _int8_linear = primitive(
 _weight_int8pack_mm = primitive(
     "_weight_int8pack_mm(Tensor self, Tensor mat2, Tensor scales) -> Tensor", method=False, skip=_SKIP,
     doc="self @ mat2.T * scales, where mat2 is int8 with one scale per row, and self stays as it is.")
+
+_quantized_pack = primitive(
+    "_quantized_pack(Tensor self, Tensor zero_points, int groups, bool rows) -> Tensor", namespace=None, skip=_SKIP,
+    doc="Codes [out, in / groups, *kernel] without their zero points, in the order in which _quantized_conv reads.")
+
+_quantized_conv = primitive(
+    "_quantized_conv(Tensor input, int zero_point, float scale, Tensor weight, int out_channels, int[] kernel_size, "
+    "Tensor scales, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups, int[]? output_padding, "
+    "float output_scale, int output_zero_point, bool relu, Tensor? added=None, int added_zero_point=0, "
+    "float added_scale=1) -> Tensor", namespace=None, skip=_SKIP,
+    doc="A convolution of codes whose result is codes, with channels last: sums of products in int32, then bias, "
+        "scale, what is added, zero point. output_padding: a transposed one, whose weight is turned round already.")
+
+_code_pair = primitive(
+    "_code_pair(Tensor self, float scale, int zero_point, Tensor other, float other_scale, int other_zero_point, "
+    "float output_scale, int output_zero_point, bool multiply, bool relu) -> Tensor", namespace=None, skip=_SKIP,
+    doc="The sum or product of two tensors of codes of one shape, as codes of another scale.")
+
+_code_table = primitive(
+    "_code_table(Tensor self, Tensor table) -> Tensor", namespace=None, skip=_SKIP,
+    doc="table[code] for codes of 8 bits; the entry of the least code comes first.")
+
+_code_values = primitive(
+    "_code_values(Tensor self, float scale, int zero_point) -> Tensor", namespace=None, skip=_SKIP,
+    doc="(code - zero_point) * scale in float32, of codes of 8 bits.")
+
+_code_max_pool2d = primitive(
+    "_code_max_pool2d(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int[] output_size) "
+    "-> Tensor", namespace=None, skip=_SKIP, doc="The largest code in each window of images with channels last.")

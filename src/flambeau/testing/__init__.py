@@ -133,11 +133,19 @@ class _Comparison:
             self.fail(f"actual has shape {list(actual.shape)}, expected {list(expected.shape)}", path)
         self.compare(actual.unbind(), expected.unbind(), path)
 
+    def quantized(self, actual, expected, path):
+        x, y = (t.qscheme() if t.is_quantized else None for t in (actual, expected))
+        if x is not y:
+            self.fail(f"actual has qscheme {x}, expected {y}", path)
+        self.tensors(actual.dequantize(), expected.dequantize(), path)
+
     def tensors(self, actual, expected, path):
         if actual.is_nested or expected.is_nested:
             return self.nested(actual, expected, path)
-        rtol, atol = self.tolerances(actual, expected)
         self.attributes(actual, expected, path)
+        if actual.is_quantized or expected.is_quantized:
+            return self.quantized(actual, expected, path)
+        rtol, atol = self.tolerances(actual, expected)
         if actual.is_meta or expected.is_meta or actual.numel() == 0:
             return
         dtype = flambeau.promote_types(actual.dtype, expected.dtype)

@@ -1,7 +1,8 @@
-"""Quantization of models: dynamic int8 layers, observers, fake quantization for training."""
+"""Quantization of models: after calibration, in training, or in each call; module by module, or in a graph."""
 
-from ..._absent import refusals
-from ...nn.modules.module import Module
+import importlib
+
+from ..._shown import shown
 from .fake_quantize import FakeQuantize as FakeQuantize
 from .fake_quantize import FakeQuantizeBase as FakeQuantizeBase
 from .fake_quantize import FixedQParamsFakeQuantize as FixedQParamsFakeQuantize
@@ -30,6 +31,14 @@ from .fake_quantize import (
     fused_per_channel_wt_fake_quant_range_neg_127_to_127 as fused_per_channel_wt_fake_quant_range_neg_127_to_127,
 )
 from .fake_quantize import fused_wt_fake_quant_range_neg_127_to_127 as fused_wt_fake_quant_range_neg_127_to_127
+from .fuse_modules import fuse_modules as fuse_modules
+from .fuse_modules import fuse_modules_qat as fuse_modules_qat
+from .fuser_method_mappings import fuse_conv_bn as fuse_conv_bn
+from .fuser_method_mappings import fuse_conv_bn_relu as fuse_conv_bn_relu
+from .fuser_method_mappings import fuse_convtranspose_bn as fuse_convtranspose_bn
+from .fuser_method_mappings import fuse_linear_bn as fuse_linear_bn
+from .fuser_method_mappings import get_fuser_method as get_fuser_method
+from .fuser_method_mappings import get_fuser_method_new as get_fuser_method_new
 from .histogram import HistogramObserver as HistogramObserver
 from .histogram import default_histogram_observer as default_histogram_observer
 from .observer import FixedQParamsObserver as FixedQParamsObserver
@@ -71,51 +80,94 @@ from .qconfig import default_dynamic_qconfig as default_dynamic_qconfig
 from .qconfig import default_embedding_qat_qconfig as default_embedding_qat_qconfig
 from .qconfig import default_embedding_qat_qconfig_4bit as default_embedding_qat_qconfig_4bit
 from .qconfig import default_per_channel_qconfig as default_per_channel_qconfig
+from .qconfig import (
+    default_per_channel_symmetric_qnnpack_qat_qconfig as default_per_channel_symmetric_qnnpack_qat_qconfig,
+)
+from .qconfig import default_per_channel_symmetric_qnnpack_qconfig as default_per_channel_symmetric_qnnpack_qconfig
 from .qconfig import default_qat_qconfig as default_qat_qconfig
 from .qconfig import default_qat_qconfig_v2 as default_qat_qconfig_v2
 from .qconfig import default_qconfig as default_qconfig
+from .qconfig import default_quint8_weight_qconfig as default_quint8_weight_qconfig
 from .qconfig import default_reuse_input_qconfig as default_reuse_input_qconfig
+from .qconfig import default_symmetric_qnnpack_qat_qconfig as default_symmetric_qnnpack_qat_qconfig
+from .qconfig import default_symmetric_qnnpack_qconfig as default_symmetric_qnnpack_qconfig
 from .qconfig import default_weight_only_qconfig as default_weight_only_qconfig
 from .qconfig import float16_dynamic_qconfig as float16_dynamic_qconfig
 from .qconfig import float16_static_qconfig as float16_static_qconfig
 from .qconfig import float_qparams_weight_only_qconfig as float_qparams_weight_only_qconfig
 from .qconfig import float_qparams_weight_only_qconfig_4bit as float_qparams_weight_only_qconfig_4bit
+from .qconfig import get_default_qat_qconfig as get_default_qat_qconfig
 from .qconfig import get_default_qconfig as get_default_qconfig
 from .qconfig import per_channel_dynamic_qconfig as per_channel_dynamic_qconfig
 from .qconfig import qconfig_equals as qconfig_equals
+from .qconfig_mapping import QConfigMapping as QConfigMapping
+from .qconfig_mapping import get_default_qat_qconfig_mapping as get_default_qat_qconfig_mapping
+from .qconfig_mapping import get_default_qconfig_mapping as get_default_qconfig_mapping
+from .quant_type import QuantType as QuantType
+from .quantization_mappings import DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS as DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
+from .quantization_mappings import (
+    DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS as DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS,
+)
+from .quantization_mappings import DEFAULT_MODULE_TO_ACT_POST_PROCESS as DEFAULT_MODULE_TO_ACT_POST_PROCESS
+from .quantization_mappings import DEFAULT_QAT_MODULE_MAPPINGS as DEFAULT_QAT_MODULE_MAPPINGS
+from .quantization_mappings import (
+    DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS as DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS,
+)
+from .quantization_mappings import DEFAULT_STATIC_QUANT_MODULE_MAPPINGS as DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
+from .quantization_mappings import get_default_compare_output_module_list as get_default_compare_output_module_list
+from .quantization_mappings import (
+    get_default_dynamic_quant_module_mappings as get_default_dynamic_quant_module_mappings,
+)
+from .quantization_mappings import (
+    get_default_float_to_quantized_operator_mappings as get_default_float_to_quantized_operator_mappings,
+)
+from .quantization_mappings import get_default_qat_module_mappings as get_default_qat_module_mappings
+from .quantization_mappings import get_default_qconfig_propagation_list as get_default_qconfig_propagation_list
+from .quantization_mappings import get_default_static_quant_module_mappings as get_default_static_quant_module_mappings
+from .quantization_mappings import (
+    get_default_static_quant_reference_module_mappings as get_default_static_quant_reference_module_mappings,
+)
+from .quantization_mappings import get_dynamic_quant_module_class as get_dynamic_quant_module_class
+from .quantization_mappings import get_embedding_qat_module_mappings as get_embedding_qat_module_mappings
+from .quantization_mappings import (
+    get_embedding_static_quant_module_mappings as get_embedding_static_quant_module_mappings,
+)
+from .quantization_mappings import get_quantized_operator as get_quantized_operator
+from .quantization_mappings import get_static_quant_module_class as get_static_quant_module_class
+from .quantization_mappings import no_observer_set as no_observer_set
 from .quantize import QConfigAny as QConfigAny
+from .quantize import add_quant_dequant as add_quant_dequant
 from .quantize import convert as convert
-from .quantize import get_default_dynamic_quant_module_mappings as get_default_dynamic_quant_module_mappings
-from .quantize import get_dynamic_quant_module_class as get_dynamic_quant_module_class
+from .quantize import get_default_custom_config_dict as get_default_custom_config_dict
+from .quantize import prepare as prepare
+from .quantize import prepare_qat as prepare_qat
 from .quantize import propagate_qconfig_ as propagate_qconfig_
+from .quantize import quantize as quantize
 from .quantize import quantize_dynamic as quantize_dynamic
+from .quantize import quantize_qat as quantize_qat
 from .quantize import swap_module as swap_module
+from .stubs import DeQuantStub as DeQuantStub
+from .stubs import QuantStub as QuantStub
+from .stubs import QuantWrapper as QuantWrapper
+from .utils import MatchAllNode as MatchAllNode
 from .utils import PartialWrapper as PartialWrapper
+from .utils import Pattern as Pattern
 from .utils import calculate_qmin_qmax as calculate_qmin_qmax
 from .utils import check_min_max_valid as check_min_max_valid
+from .utils import get_combined_dict as get_combined_dict
 from .utils import with_args as with_args
 from .utils import with_callable_args as with_callable_args
 
-_STATIC = """prepare prepare_qat quantize quantize_qat add_quant_dequant QuantWrapper fuse_modules
- fuse_modules_qat fuse_conv_bn fuse_conv_bn_relu fuse_linear_bn QConfigMapping get_default_qat_qconfig
- get_default_qconfig_mapping get_default_qat_qconfig_mapping get_default_static_quant_module_mappings
- get_default_qat_module_mappings"""
-_REASON = ("static quantization and quantization-aware training of whole models are not available; quantize_dynamic, "
-           "observers and FakeQuantize are")
-globals().update(refusals("ao.quantization", _REASON, _STATIC))
+_LAZY = ("backend_config", "fx", "quantize_fx")
 
 
-class QuantStub(Module):
-    """Marks where a model's numbers would become codes; as in a model that is not converted, nothing changes there."""
-
-    def __init__(self, qconfig=None):
-        super().__init__()
-        if qconfig is not None:
-            self.qconfig = qconfig
-
-    def forward(self, x):
-        return x
+def __getattr__(name):
+    if name in _LAZY:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__} has no attribute {shown(name)}")
 
 
-class DeQuantStub(QuantStub):
-    """Marks where codes would become numbers again; nothing changes there."""
+def default_eval_fn(model, calib_data):
+    """Shows a model the data of (data, target) pairs: a `run_fn` for `quantize`."""
+    for data, _ in calib_data:
+        model(data)

@@ -108,11 +108,10 @@ class FakeQuantize(FakeQuantizeBase):
             self._take(*self.calculate_qparams())
         if self.fake_quant_enabled[0] != 1:
             return X
+        codes = self.scale.clone(), self.zero_point.clone()  # another call may change them before backward reads them
         if self.is_per_channel:
-            return flambeau.fake_quantize_per_channel_affine(X, self.scale, self.zero_point, self.ch_axis,
-                                                             self.quant_min, self.quant_max)
-        return flambeau.fake_quantize_per_tensor_affine(X, self.scale, self.zero_point, self.quant_min,
-                                                        self.quant_max)
+            return flambeau.fake_quantize_per_channel_affine(X, *codes, self.ch_axis, self.quant_min, self.quant_max)
+        return flambeau.fake_quantize_per_tensor_affine(X, *codes, self.quant_min, self.quant_max)
 
     def extra_repr(self):
         return (f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
@@ -164,6 +163,13 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         self.register_buffer("observer_enabled", flambeau.tensor([1], dtype=flambeau.long))
         self.is_symmetric_quant = self.activation_post_process.qscheme in (flambeau.per_channel_symmetric,
                                                                            flambeau.per_tensor_symmetric)
+
+    def extra_repr(self):
+        return (f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
+                f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}, "
+                f"quant_min={self.activation_post_process.quant_min}, "
+                f"quant_max={self.activation_post_process.quant_max}, qscheme={self.qscheme}, "
+                f"reduce_range={self.activation_post_process.reduce_range}")
 
     def calculate_qparams(self):
         """(scale, zero point) of the observer's range, in the order of operations of the fused operator."""

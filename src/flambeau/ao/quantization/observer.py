@@ -44,9 +44,6 @@ class UniformQuantizationObserverBase(ObserverBase):
                  quant_max=None, factory_kwargs=None, eps=_EPS, is_dynamic=False, **kwargs):
         super().__init__(dtype=dtype, is_dynamic=is_dynamic, **kwargs)
         self.qscheme = qscheme
-        if reduce_range:
-            warn("observer: reduce_range=True halves the range of codes; give quant_min and quant_max instead",
-                 stacklevel=3)
         self.reduce_range = reduce_range
         self.register_buffer("eps", flambeau.tensor([eps], **(factory_kwargs or {})))
         if qscheme not in (flambeau.per_tensor_affine, flambeau.per_tensor_symmetric, *_PER_CHANNEL):
@@ -259,6 +256,8 @@ class FixedQParamsObserver(ObserverBase):
 
 class PlaceholderObserver(ObserverBase):
     """Sees nothing: it says which codes a later step shall make, as dynamic quantization does in each call."""
+
+    sees_nothing = True
 
     def __init__(self, dtype=flambeau.float32, custom_op_name="", compute_dtype=None, quant_min=None, quant_max=None,
                  qscheme=None, eps=None, is_dynamic=False):

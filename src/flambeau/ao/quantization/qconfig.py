@@ -61,14 +61,45 @@ default_embedding_qat_qconfig_4bit = QConfig(activation=seen.NoopObserver.with_a
                                              weight=fake.default_embedding_fake_quant_4bit)
 default_reuse_input_qconfig = QConfig(activation=seen.default_reuse_input_observer, weight=seen.NoopObserver)
 
-_HISTOGRAM = {True: HistogramObserver.with_args(reduce_range=True),
-              False: HistogramObserver.with_args(reduce_range=False)}
-_BY_BACKEND = {
-    "fbgemm": QConfig(_HISTOGRAM[True], seen.default_per_channel_weight_observer),
-    "x86": QConfig(_HISTOGRAM[True], seen.default_per_channel_weight_observer),
-    "qnnpack": QConfig(_HISTOGRAM[False], seen.default_weight_observer),
-    "onednn": QConfig(_HISTOGRAM[False], seen.default_per_channel_weight_observer),
+default_quint8_weight_qconfig = QConfig(activation=HistogramObserver, weight=seen.MinMaxObserver)
+
+_SYMMETRIC = {"dtype": flambeau.qint8, "reduce_range": False, "eps": 2**-12}
+_SYMMETRIC_SEEN = HistogramObserver.with_args(**_SYMMETRIC)
+_SYMMETRIC_FAKE = fake.FusedMovingAvgObsFakeQuantize.with_args(
+    observer=seen.MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, **_SYMMETRIC)
+default_symmetric_qnnpack_qconfig = QConfig(_SYMMETRIC_SEEN, seen.weight_observer_range_neg_127_to_127)
+default_per_channel_symmetric_qnnpack_qconfig = QConfig(_SYMMETRIC_SEEN,
+                                                        seen.per_channel_weight_observer_range_neg_127_to_127)
+default_symmetric_qnnpack_qat_qconfig = QConfig(_SYMMETRIC_FAKE, fake.fused_wt_fake_quant_range_neg_127_to_127)
+default_per_channel_symmetric_qnnpack_qat_qconfig = QConfig(
+    _SYMMETRIC_FAKE, fake.fused_per_channel_wt_fake_quant_range_neg_127_to_127)
+
+#: backend -> (how its activations' range is cut down, whether its weights have one scale per channel)
+_BACKENDS = {"fbgemm": ({"reduce_range": True}, True), "x86": ({"reduce_range": True}, True),
+             "qnnpack": ({"reduce_range": False}, False), "onednn": ({}, True)}
+#: version of the configuration for training -> the class for activations, and for weights (per tensor, per channel)
+_TRAINING = {
+    0: (fake.FakeQuantize, (fake.default_weight_fake_quant, fake.default_per_channel_weight_fake_quant)),
+    1: (fake.FusedMovingAvgObsFakeQuantize, (fake.default_fused_wt_fake_quant,
+                                             fake.default_fused_per_channel_wt_fake_quant)),
 }
+
+
+def _calibrating(backend):
+    reduced, channels = _BACKENDS[backend]
+    weight = seen.default_per_channel_weight_observer if channels else seen.default_weight_observer
+    return QConfig(HistogramObserver.with_args(**{"reduce_range": False, **reduced}), weight)
+
+
+def _training(backend, version):
+    reduced, channels = _BACKENDS[backend]
+    made, weights = _TRAINING[version]
+    activation = made.with_args(observer=seen.MovingAverageMinMaxObserver, quant_min=0, quant_max=255, **reduced)
+    return QConfig(activation, weights[channels])
+
+
+_BY_BACKEND = {backend: _calibrating(backend) for backend in _BACKENDS}
+_BY_BACKEND_QAT = {(backend, version): _training(backend, version) for backend in _BACKENDS for version in _TRAINING}
 
 
 def get_default_qconfig(backend="x86", version=0):
@@ -78,10 +109,23 @@ def get_default_qconfig(backend="x86", version=0):
     >>> flambeau.ao.quantization.get_default_qconfig("x86").weight().qscheme
     torch.per_channel_symmetric
     """
-    if version != 0 or backend not in _BY_BACKEND:
-        raise AssertionError(f"get_default_qconfig: expected one of {sorted(_BY_BACKEND)} and version 0, got "
+    if version != 0 or backend not in _BACKENDS:
+        raise AssertionError(f"get_default_qconfig: expected one of {sorted(_BACKENDS)} and version 0, got "
                              f"{shown(backend)} and {shown(version)}")
     return _BY_BACKEND[backend]
+
+
+def get_default_qat_qconfig(backend="x86", version=1):
+    """The QConfig with which PyTorch trains for a backend; version 0 observes and fakes in two steps, 1 in one.
+
+    >>> import flambeau
+    >>> flambeau.ao.quantization.get_default_qat_qconfig("x86").activation().quant_max
+    127
+    """
+    if (backend, version) not in _BY_BACKEND_QAT:
+        raise AssertionError(f"get_default_qat_qconfig: expected one of {sorted(_BACKENDS)} and version 0 or 1, got "
+                             f"{shown(backend)} and {shown(version)}")
+    return _BY_BACKEND_QAT[backend, version]
 
 
 def qconfig_equals(q1, q2):

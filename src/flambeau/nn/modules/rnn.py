@@ -75,8 +75,7 @@ class RNNBase(Module):
             x = x.unsqueeze(0 if self.batch_first else 1)
         batch = packed.batch_sizes[0].item() if packed is not None else x.size(0 if self.batch_first else 1)
         states = self._initial_states(x, hx, batch, single, packed)
-        weights = [getattr(self, name) for names in self._names for name in names]
-        settings = weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+        settings = self._weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
         function, hx = _MODES[self.mode][1], states if self.mode == "LSTM" else states[0]
         if packed is not None:
             result, *states = function(x, packed.batch_sizes, hx, *settings)
@@ -89,6 +88,9 @@ class RNNBase(Module):
                 result = result.squeeze(0 if self.batch_first else 1)
                 states = [s.squeeze(1) for s in states]
         return result, (tuple(states) if self.mode == "LSTM" else states[0])
+
+    def _weights(self):
+        return [getattr(self, name) for names in self._names for name in names]
 
     def _initial_states(self, x, hx, batch, single, packed):
         """[h] or [h, c], each [layers * directions, batch, size]."""

@@ -1,7 +1,14 @@
 """The old place of `flambeau.ao.nn.quantized`."""
 
-from ...ao.nn.quantized import FloatFunctional as FloatFunctional
-from ...ao.nn.quantized import FXFloatFunctional as FXFloatFunctional
-from ...ao.nn.quantized import QFunctional as QFunctional
-from ...ao.nn.quantized import modules as modules
+from ...ao.nn import quantized as _new
 from . import dynamic as dynamic
+from . import functional as functional
+from . import modules as modules
+
+
+def __getattr__(name):
+    return getattr(_new, name)
+
+
+def __dir__():
+    return dir(_new)

@@ -3,7 +3,9 @@
 import flambeau
 from flambeau import nn
 
-from ....._absent import STATIC, refused_class
+from .utils import output_scale, take
+
+_OPS = flambeau.ops.quantized  # as operators, which a tracer sees
 
 
 class FloatFunctional(nn.Module):
@@ -66,4 +68,79 @@ class FXFloatFunctional(FloatFunctional):
         return x
 
 
-QFunctional = refused_class("ao.nn.quantized.QFunctional", STATIC)
+class QFunctional(nn.Module):
+    """Sums, products and joins of codes, whose results have codes of `scale` and `zero_point`.
+
+    >>> import flambeau
+    >>> x = flambeau.quantize_per_tensor(flambeau.ones(2), 0.5, 0, flambeau.quint8)
+    >>> flambeau.ao.nn.quantized.QFunctional().add(x, x).int_repr()
+    tensor([2, 2], dtype=torch.uint8)
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.zero_point = 1.0, 0
+        self.activation_post_process = nn.Identity()
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "scale"] = flambeau.tensor(self.scale)
+        destination[prefix + "zero_point"] = flambeau.tensor(self.zero_point)
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                              error_msgs):
+        for name, kind in (("scale", float), ("zero_point", int)):
+            take(state_dict, prefix + name, missing_keys, lambda value, n=name, k=kind: setattr(self, n, k(value)))
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys,
+                                      error_msgs)
+
+    def _get_name(self):
+        return "QFunctional"
+
+    def extra_repr(self):
+        return f"scale={self.scale}, zero_point={self.zero_point}"
+
+    def forward(self, x):
+        """RuntimeError: it has no single operation, one of its methods must be called."""
+        raise RuntimeError("QFunctional: call one of its methods (add, mul, cat, add_relu, matmul, add_scalar, "
+                           "mul_scalar), not the module itself")
+
+    def _observed(self, operator, *args):
+        return self.activation_post_process(operator(*args, scale=self.scale, zero_point=self.zero_point))
+
+    def add(self, x, y):
+        """x + y."""
+        return self._observed(_OPS.add, x, y)
+
+    def add_scalar(self, x, y):
+        """x + y for a number y; the scale follows from that of x."""
+        return _OPS.add_scalar(x, y)
+
+    def mul(self, x, y):
+        """x * y."""
+        return self._observed(_OPS.mul, x, y)
+
+    def mul_scalar(self, x, y):
+        """x * y for a number y; the scale follows from that of x."""
+        return _OPS.mul_scalar(x, y)
+
+    def cat(self, x, dim=0):
+        """The tensors joined along a dimension."""
+        return self._observed(_OPS.cat, x, dim)
+
+    def add_relu(self, x, y):
+        """relu(x + y)."""
+        return self._observed(_OPS.add_relu, x, y)
+
+    def matmul(self, x, y):
+        """The matrix product."""
+        return self._observed(_OPS.matmul, x, y)
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The module in place of an observed FloatFunctional."""
+        if not isinstance(mod, FloatFunctional):
+            raise AssertionError(f"QFunctional.from_float: made from a FloatFunctional, got {type(mod).__name__}")
+        made = cls()
+        made.scale, made.zero_point = output_scale(cls, mod)
+        return made

@@ -1,48 +1,11 @@
-"""The weights of a linear layer in the form that its kernel reads."""
+"""The linear layer on codes, and the form in which it keeps its weight."""
 
 import flambeau
 from flambeau import nn
 
-
-class PackedLinear:
-    """A quantized weight with what the int8 kernel needs beside its codes, or a weight of halves; and the bias."""
-
-    def __init__(self, weight, bias):
-        self.weight, self.bias = weight, bias
-        if weight.dtype is flambeau.float16:
-            return
-        codes = weight.int_repr()
-        if weight.qscheme() is flambeau.per_tensor_affine:
-            scales, zeros = [weight.q_scale()], [weight.q_zero_point()]
-        else:
-            scales, zeros = weight.q_per_channel_scales(), weight.q_per_channel_zero_points()
-        self.codes, self.sums = codes, codes.sum(1, dtype=flambeau.int32)
-        self.scales = flambeau.as_tensor(scales, dtype=flambeau.float32).contiguous()
-        self.zeros = flambeau.as_tensor(zeros, dtype=flambeau.int32).contiguous()
-
-    def __call__(self, x, reduce_range=True):
-        if self.weight.dtype is flambeau.float16:
-            return nn.functional.linear(x, self.weight.float(), self.bias)
-        return flambeau.ops.OPS["_int8_linear"](x, self.codes, self.scales, self.zeros, self.sums, self.bias,
-                                                reduce_range)
-
-    def unpack(self):
-        """(weight, bias)."""
-        return self.weight, self.bias
-
-    def __deepcopy__(self, memo):
-        return PackedLinear(self.weight.clone(), None if self.bias is None else self.bias.detach().clone())
-
-
-def pack(weight, bias):
-    """Packs a weight of dtype qint8 (one scale, or one per row) or float16."""
-    if weight.dtype not in (flambeau.qint8, flambeau.float16) or weight.ndim != 2:
-        raise RuntimeError(f"linear: a packed weight is a matrix of dtype qint8 or float16, got {weight.dtype} "
-                           f"{list(weight.shape)}")
-    if weight.dtype is flambeau.qint8 and weight.qscheme() is not flambeau.per_tensor_affine \
-            and (weight.q_per_channel_axis() != 0 or weight.qscheme() is not flambeau.per_channel_affine):
-        raise RuntimeError("linear: the channels of a packed weight are its rows, with integers as zero points")
-    return PackedLinear(weight.contiguous(), None if bias is None else bias.detach().float())
+from ....._quantized.packed import pack_linear
+from ....._quantized.products import linear
+from .utils import WeightedQuantizedModule, take
 
 
 class LinearPackedParams(nn.Module):
@@ -65,7 +28,7 @@ class LinearPackedParams(nn.Module):
         """Packs new ones; a weight of float32 becomes halves where the dtype says so."""
         if self.dtype is flambeau.float16 and weight.dtype is not flambeau.float16:
             weight = weight.detach().half()
-        self._packed_params = pack(weight, bias)
+        self._packed_params = pack_linear(weight, bias)
 
     def _weight_bias(self):
         return self._packed_params.unpack()
@@ -84,14 +47,68 @@ class LinearPackedParams(nn.Module):
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                               error_msgs):
-        for name in ("dtype", "_packed_params"):
-            if prefix + name not in state_dict:
-                missing_keys.append(prefix + name)
-        if prefix + "dtype" in state_dict and prefix + "_packed_params" in state_dict:
-            self.dtype = state_dict.pop(prefix + "dtype")
-            self.set_weight_bias(*state_dict.pop(prefix + "_packed_params"))
+        take(state_dict, prefix + "dtype", missing_keys, lambda dtype: setattr(self, "dtype", dtype))
+        take(state_dict, prefix + "_packed_params", missing_keys, lambda both: self.set_weight_bias(*both))
         super()._load_from_state_dict(state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys,
                                       error_msgs)
 
     def __repr__(self):
         return repr(self._weight_bias())
+
+
+class Linear(WeightedQuantizedModule):
+    """y = x w^T + b on codes: x is quint8, w is qint8 with one scale or one per row, y gets codes of `scale` and
+    `zero_point`.
+
+    >>> import flambeau
+    >>> layer = flambeau.ao.nn.quantized.Linear(4, 2)
+    >>> layer(flambeau.quantize_per_tensor(flambeau.ones(3, 4), 0.1, 0, flambeau.quint8)).shape
+    torch.Size([3, 2])
+    """
+
+    _version = 3
+    _FLOAT_MODULE = nn.Linear
+
+    def __init__(self, in_features, out_features, bias_=True, dtype=flambeau.qint8):
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self._packed_params = LinearPackedParams(dtype)
+        bias = flambeau.zeros(out_features, dtype=flambeau.float) if bias_ else None
+        if dtype is flambeau.qint8:
+            weight = flambeau._empty_affine_quantized([out_features, in_features], scale=1, zero_point=0, dtype=dtype)
+        else:
+            weight = flambeau.zeros(out_features, in_features)
+        self.set_weight_bias(weight, bias)
+
+    def forward(self, x):
+        """The layer's output, in quint8."""
+        return linear(x, self._packed_params._packed_params, self.scale, self.zero_point)
+
+    def _get_name(self):
+        return "QuantizedLinear"
+
+    def extra_repr(self):
+        return (f"in_features={self.in_features}, out_features={self.out_features}, scale={self.scale}, "
+                f"zero_point={self.zero_point}, qscheme={self.weight().qscheme()}")
+
+    def __repr__(self):
+        return f"{self._get_name()}({self.extra_repr()})"
+
+    def _weight_bias(self):
+        return self._packed_params._weight_bias()
+
+    def weight(self):
+        """The quantized weight."""
+        return self._weight_bias()[0]
+
+    def bias(self):
+        """The bias, or None."""
+        return self._weight_bias()[1]
+
+    def set_weight_bias(self, w, b):
+        """Takes another weight and bias."""
+        self._packed_params.set_weight_bias(w, b)
+
+    @classmethod
+    def _shaped(cls, mod):
+        return cls(mod.in_features, mod.out_features)

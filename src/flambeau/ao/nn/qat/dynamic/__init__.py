@@ -1,0 +1,4 @@
+"""Layers for training before dynamic quantization."""
+
+from . import modules as modules
+from .modules import Linear as Linear
