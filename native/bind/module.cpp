@@ -6,6 +6,7 @@
 #include "../core/free_list.h"
 #include "../core/machine.h"
 #include "../core/memory.h"
+#include "../core/unwritten.h"
 #include "cuda.h"
 #include "module_base.h"
 #include "optim.h"
