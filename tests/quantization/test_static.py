@@ -420,7 +420,7 @@ def test_quantized_tensors_are_compared_as_numbers():
     flambeau.testing.assert_close(x, x.clone())
     with pytest.raises(AssertionError, match="differ in"):
         flambeau.testing.assert_close(x, Q.add_scalar(x, 1.0))
-    with pytest.raises(AssertionError, match="dtype|qscheme"):
+    with pytest.raises(AssertionError, match=r"dtype|qscheme"):
         flambeau.testing.assert_close(x, x.dequantize())
     with pytest.raises(AssertionError, match="qscheme"):
         flambeau.testing.assert_close(x, x.dequantize(), check_dtype=False)
