@@ -25,8 +25,8 @@ REASONS = {
         _absent/streams: __new__ options, __init__ device; cuda/streams: __new__ device priority args kwargs""",
     "sums of groups are float32, as exact as a caller of use_fast_accum may have them": """
         ops/products: _scaled_grouped_mm use_fast_accum""",
-    "PyTorch's form of an operator or layer on codes: the packed weight has it, it is for training, or it has no effect "
-    "on codes": """
+    "PyTorch's form of an operator or layer on codes: the packed weight has it, it is for training, or it has no "
+    "effect on codes": """
         _quantized/cells: rnn h, lstm h, quantized_lstm_cell_dynamic bias_ih bias_hh, quantized_gru_cell_dynamic b_ih
         b_hh, step b_ih b_hh; _quantized/embeddings: pack nbins ratio, pack_with_ends nbins ratio, add_up
         scale_grad_by_freq; _quantized/functions: dropout output_scale output_zero_point p;
