@@ -42,6 +42,23 @@ REASONS = {
         ao/quantization/fuser_method_mappings: fuser is_qat; ao/quantization/quantize: _observer_forward_hook input""",
     "sums of groups are float32, as exact as a caller of use_fast_accum may have them": """
         ops/products: _scaled_grouped_mm use_fast_accum""",
+    "PyTorch's form of an operator or layer on codes: the packed weight has it, it is for training, or it has no "
+    "effect on codes": """
+        _quantized/cells: rnn h, lstm h, quantized_lstm_cell_dynamic bias_ih bias_hh, quantized_gru_cell_dynamic b_ih
+        b_hh, step b_ih b_hh; _quantized/embeddings: pack nbins ratio, pack_with_ends nbins ratio, add_up
+        scale_grad_by_freq; _quantized/functions: dropout output_scale output_zero_point p;
+        ao/nn/quantized/modules/embedding_ops: __init__ padding_idx norm_type scale_grad_by_freq sparse""",
+    "one form of from_float and from_reference for all layers; this one has no weight, or nothing was observed": """
+        ao/nn/quantized/modules/__init__: from_float use_precomputed_fake_quant mod;
+        ao/nn/quantized/modules/activation: from_float use_precomputed_fake_quant, from_reference mod, __init__ device
+        dtype; ao/nn/quantized/modules/batchnorm: from_float use_precomputed_fake_quant, _check_input_dim input;
+        ao/nn/quantized/modules/dropout: from_float use_precomputed_fake_quant, from_reference scale zero_point;
+        ao/nn/quantized/modules/functional_modules: from_float use_precomputed_fake_quant, _load_from_state_dict strict;
+        ao/nn/quantized/modules/normalization: from_float use_precomputed_fake_quant;
+        ao/nn/quantized/modules/observed: from_float args kwargs other;
+        ao/nn/quantized/modules/conv: _load_from_state_dict strict;
+        ao/nn/quantized/modules/embedding_ops: _load_from_state_dict strict;
+        ao/nn/quantized/modules/utils: _load_from_state_dict strict""",
     "an exchange is over when the call returns, so nobody has to wait for it": """
         distributed/tensor/_api: redistribute async_op""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format; "

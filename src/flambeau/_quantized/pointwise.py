@@ -106,6 +106,16 @@ for _name in ("leaky_relu", "threshold", "hardswish", "elu"):
     rule(_name)(_tabled(_name))
 
 
+def _gelu_of(x, approximate):
+    return OPS["gelu"](x, approximate=approximate)
+
+
+@rule("gelu")
+def _gelu(self, *, approximate="none"):
+    _uniform("gelu", self)
+    return mapped(_gelu_of, self, self._quantizer, approximate)
+
+
 def _fixed(name, signed):
     """Functions whose results lie in a known range have the scale of that range."""
     def compute(self, *args, **kwargs):
