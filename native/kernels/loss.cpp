@@ -219,6 +219,7 @@ void cpu_nll_backward(Call& c) {
     std::vector<T> g =
         upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(),
                     total_weight(t, s.labels(), w.data(), ignore, c.has(3)));
+    if (!c.out().numel) return;
     LockRelease lock(c.out().numel);
     parallel_for(s.n, std::max<int64_t>(1, kGrain / (s.classes * s.spatial)), [&](int64_t i, int64_t end) {
       place_slopes<T>(s, t, c.has(3) ? w.data() : nullptr, g.data(), ignore, i, end, c.out());

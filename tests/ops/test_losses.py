@@ -179,3 +179,10 @@ def test_ctc_lengths_of_another_dtype():
         F.ctc_loss(x, targets, flambeau.tensor([5.0]), flambeau.tensor([2]))
     with pytest.raises(TypeError, match="integers"):
         F.ctc_loss(x, targets, [5.0], [2])
+
+
+def test_the_gradient_of_nll_loss_of_nothing():
+    for shape in ((0, 3), (0, 3, 5), (2, 3, 0, 7)):
+        x = flambeau.zeros(shape, requires_grad=True)
+        F.nll_loss(x, flambeau.zeros(shape[0], *shape[2:], dtype=flambeau.int64)).backward()
+        assert x.grad.shape == shape

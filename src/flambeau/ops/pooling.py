@@ -240,8 +240,8 @@ def _size_given(given, usual, stride):
     if len(size) != n:
         raise ValueError(f"max_unpool: output_size must have {n} or {n + 2} elements, got {shown(given)}")
     if not all(d - s < g < d + s for g, d, s in zip(size, usual, stride, strict=True)):
-        raise ValueError(f"max_unpool: output_size {shown(size)} is no size that pooling takes to this input: each "
-                         f"must be less than a stride, {stride}, from {usual}")
+        raise ValueError(f"max_unpool: the size {shown(size)} is no size that pooling takes to this input; each must "
+                         f"be less than a stride, {stride}, from {usual}")
     return size
 
 

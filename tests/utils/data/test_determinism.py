@@ -165,3 +165,13 @@ def test_seeding_by_worker_leaves_the_main_process_to_its_own_streams():
     flambeau.manual_seed(1)
     data.DataLoader(ThreadSafe(), 9).__iter__()  # draws the base seed, as any pass does
     assert found[0][1] == [flambeau.rand(2).tolist() for _ in range(9)]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_a_random_sampler_draws_its_seed_with_its_first_element(replacement):
+    sampler, found = data.RandomSampler(range(20), replacement=replacement), []
+    for _ in range(2):
+        order = iter(sampler)
+        flambeau.manual_seed(0)
+        found.append(list(order))
+    assert found[0] == found[1]

@@ -68,7 +68,7 @@ class RandomSampler(Sampler[int]):
         if generator is None:
             generator = flambeau.Generator()
             generator.manual_seed(fresh_seed())
-        return self._replaced(generator) if self.replacement else self._permuted(generator)
+        yield from self._replaced(generator) if self.replacement else self._permuted(generator)
 
     def _replaced(self, generator):
         n, left = len(self.data_source), self.num_samples
