@@ -257,8 +257,9 @@ class Stubs:
             self.imports.add(f"from flambeau import {cls.__qualname__} as _base_{cls.__qualname__}")
             return f"_base_{cls.__qualname__}"
         if cls.__module__.startswith("flambeau") and "." not in cls.__qualname__:
-            self.imports.add(f"from {cls.__module__} import {cls.__qualname__} as _base_{cls.__qualname__}")
-            return f"_base_{cls.__qualname__}"
+            name = f"_base_{cls.__module__.replace('.', '_')}_{cls.__qualname__}"
+            self.imports.add(f"from {cls.__module__} import {cls.__qualname__} as {name}")
+            return name
         return ""
 
     def constant(self, value):

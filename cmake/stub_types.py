@@ -189,6 +189,9 @@ ATTRIBUTES = table(
 #: methods whose parameters differ from those of the base's method, as they do in PyTorch
 OTHER_PARAMETERS = re.compile(r"flambeau\.(optim\.(lbfgs|lr_scheduler)\.\w*\.?\w+\.step|nn\.utils\.prune\.\w+\.apply|"
                               r"masked\.maskedtensor\.core\.MaskedTensor\.is_sparse_csr|"
+                              r"ao\.nn\.intrinsic\.(modules\.fused|quantized\.modules\.conv_add)\.\w+\.forward|"
+                              r"ao\.nn\.(intrinsic\.quantized\.modules\.linear_relu|quantized\.dynamic\.modules\.linear)"
+                              r"\.\w+\.from_reference|"
                               r"jit\._containers\.ScriptList\.__setitem__)$")
 #: attributes of Tensor
 PROPERTIES = table(

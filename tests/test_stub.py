@@ -65,6 +65,8 @@ def names(body):
             yield node.name
         elif isinstance(node, ast.AnnAssign):
             yield node.target.id
+        elif isinstance(node, ast.Assign):  # another name of a class
+            yield from (target.id for target in node.targets)
         elif isinstance(node, ast.ImportFrom):
             yield from (alias.asname for alias in node.names)
 

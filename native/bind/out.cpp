@@ -60,8 +60,8 @@ bool stands_in(std::string_view list, std::string_view name) {  // whole words
   return false;
 }
 
-// What PyTorch refuses of out=: another dtype than the one asked for, or than the result's where nothing is converted on
-// the way, and the memory of an operand that is read out of order.
+// What PyTorch refuses of out=: another dtype than the one asked for, or than the result's where nothing is converted
+// on the way, and the memory of an operand that is read out of order.
 void check_out(const OpDef& op, const Frame& f, PyObject* out, Tensor& result) {
   constexpr std::string_view kStrict =
       "mm bmm addmm baddbmm matmul dot mv sort topk max.dim min.dim index_select take softmax log_softmax tril triu "
@@ -69,7 +69,8 @@ void check_out(const OpDef& op, const Frame& f, PyObject* out, Tensor& result) {
       "argmax argmin kthvalue nonzero masked_select index_add index_copy scatter_src scatter_value scatter_add "
       "scatter_reduce "
       "gather "
-      "aminmax median.dim nanmedian.dim mode multinomial logcumsumexp cummax cummin index_reduce diag quantile nanquantile";
+      "aminmax median.dim nanmedian.dim mode multinomial logcumsumexp cummax cummin index_reduce diag quantile "
+      "nanquantile";
   constexpr std::string_view kApart = "gather index_select take masked_select kthvalue mode max.dim min.dim cat stack";
   if (!is_tensor(out)) return;
   Tensor& t = *as_tensor(out);

@@ -16,6 +16,7 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (t.requires_grad()) runtime_error("resize_: a tensor that requires grad keeps its size; resize x.detach()");
     const std::vector<int64_t> shape = integers_of(a[1]);
     await_calls(t);
+    const int64_t before = t.numel;
     int64_t bytes, offset = t.storage ? t.data - static_cast<char*>(t.storage->data) : 0;
     if (__builtin_mul_overflow(count(shape), t.itemsize(), &bytes) || __builtin_add_overflow(bytes, offset, &bytes))
       runtime_error("resize_: size calculation overflowed for shape ", shape_text(shape));
@@ -25,7 +26,6 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
                         " bytes, but this is a view");
       resize_tensor(t, shape, "resize_");
     }
-    const int64_t before = t.numel;
     set_contiguous_dims(t, shape);
     if (fills_unwritten && t.numel > before && !t.is_meta()) {
       const int64_t more = t.numel - before, one = 1;

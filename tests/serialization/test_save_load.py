@@ -586,7 +586,7 @@ def test_places_by_name():
     restore, storage = flambeau.serialization.default_restore_location, flambeau.ones(2).untyped_storage()
     assert restore(storage, "cpu").data_ptr() == storage.data_ptr()
     assert flambeau.serialization.location_tag(storage) == "cpu"
-    with pytest.raises(RuntimeError, match="no place of this build"):
+    with pytest.raises(RuntimeError, match="no package brings a storage to 'nowhere'"):
         restore(storage, "nowhere")
     file = io.BytesIO()
     flambeau.save(flambeau.ones(2), file)

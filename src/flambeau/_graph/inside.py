@@ -4,6 +4,11 @@ import contextlib
 import contextvars
 
 
+def is_scripting():
+    """Whether this is a program's text: False in Python, which is what runs."""
+    return False
+
+
 class Inside:
     """`with block():` is such a block, and `bool(block)` says whether this thread is inside.
 

@@ -161,7 +161,7 @@ def _sizes(x, sizes, name):
         at = form.ragged
     if at is None or (isinstance(sizes[at], RaggedSize) and sizes[at] != form.sequences.size):
         raise RuntimeError(f"{name}: the ragged size of {list(old)} must stay one of the sizes, as "
-                           f"{form.sequences.size!r} or -1; got {shown(list(sizes))}")
+                           f"{shown(form.sequences.size)} or -1; got {shown(list(sizes))}")
     found = list(sizes)
     found[at] = x._held.shape[form.ragged - 1]
     return found[1:], at

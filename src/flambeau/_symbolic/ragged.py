@@ -5,6 +5,7 @@ Two sizes are equal where they are of the same lengths. Comparisons that would n
 
 import weakref
 
+from .._shown import shown
 from .numbers import SymInt
 
 
@@ -67,14 +68,14 @@ def _at_least(size, other, yes, sign):
         return True
     if type(other) is int and other <= 2:
         return yes
-    raise ValueError(f"{size!r} {sign} {other!r}: the ragged size differs from part to part; compare the lengths, "
-                     "x.offsets().diff(), or the longest, x._get_max_seqlen()")
+    raise ValueError(f"{shown(size)} {sign} {shown(other)}: the ragged size differs from part to part; compare the "
+                     "lengths, x.offsets().diff(), or the longest, x._get_max_seqlen()")
 
 
 def _refused(sign):
     def refuse(self, *_):
-        raise RaggedSizeError(f"{sign}: {self!r} is a ragged size, which differs from part to part and is no number; "
-                           "use the lengths, x.offsets().diff(), or pad first: x.to_padded_tensor(0)")
+        raise RaggedSizeError(f"{sign}: {shown(self)} is a ragged size, which differs from part to part and is no "
+                           "number; use the lengths, x.offsets().diff(), or pad first: x.to_padded_tensor(0)")
 
     return refuse
 

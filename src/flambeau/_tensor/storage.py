@@ -373,7 +373,7 @@ def _types(device, module):
 
 TYPES, CUDA_TYPES = _types(None, "torch"), _types("cuda", "torch.cuda")
 globals().update(TYPES)
-Storage = TYPES["FloatStorage"]
+Storage = FloatStorage = TYPES["FloatStorage"]
 
 
 def is_storage(obj):

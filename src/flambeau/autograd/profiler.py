@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 
 from .. import _C
+from .._shown import shown
 from ..ops.namespaces import namespace
 from ._profiler_events import EventList as EventList
 from ._profiler_events import FunctionEvent as FunctionEvent
@@ -72,6 +73,9 @@ class profile:
         if not use_cpu:
             raise AssertionError("profile: no activity to record with use_cpu=False; the CPU is the one that there is")
         if experimental_config is not None:
+            if not isinstance(experimental_config, _ExperimentalConfig):
+                raise TypeError("profile: experimental_config must be an _ExperimentalConfig, got "
+                                f"{shown(experimental_config)}")
             experimental_config.check()
         for name, value in (("custom_trace_id_callback", custom_trace_id_callback),
                             ("post_processing_timeout_s", post_processing_timeout_s),

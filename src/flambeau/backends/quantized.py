@@ -10,6 +10,8 @@ A program may set `engine`, and observers choose their defaults by it; what an o
 import sys
 from types import ModuleType
 
+from .._shown import shown
+
 supported_engines = ["qnnpack", "onednn", "x86", "fbgemm"]
 
 
@@ -27,7 +29,7 @@ class _Quantized(ModuleType):
     def engine(self, name):
         if name not in ("none", *supported_engines):
             raise RuntimeError(f"backends.quantized.engine: expected one of {', '.join(supported_engines)}, got "
-                               f"{name!r}")
+                               f"{shown(name)}")
         self._engine = name
 
 

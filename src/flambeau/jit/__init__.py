@@ -18,6 +18,7 @@ import flambeau
 
 from .. import _C
 from .._absent import refusal, say_once
+from .._graph.inside import is_scripting as is_scripting
 from .._shown import shown
 from ..futures import Future as Future
 from ._containers import ScriptDict, ScriptList
@@ -157,11 +158,6 @@ def interface(obj):
     ...         pass
     """
     return _marked("_jit_interface")(obj)
-
-
-def is_scripting():
-    """Whether this is a program's text: False in Python, which is what runs."""
-    return False
 
 
 def annotate(the_type, the_value):

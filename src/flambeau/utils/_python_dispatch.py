@@ -4,7 +4,9 @@ import contextlib
 
 from .. import _C
 from .._tensor.overriding import TorchDispatchMode as TorchDispatchMode
-from .._tensor.overriding import _modes, _update
+from .._tensor.overriding import _modes, _update, dispatch_modes
+
+_get_current_dispatch_mode_stack = dispatch_modes
 
 
 def is_traceable_wrapper_subclass_type(t):

@@ -18,6 +18,8 @@ WITHOUT = {
     **dict.fromkeys(("empty", "empty_like", "empty_strided", "new_empty"), _RESERVES),
     **dict.fromkeys(("_convolution_tail", "_linears"), _PLANS),
     **dict.fromkeys(("_choose_affine", "_int8_linear", "_weight_int8pack_mm"), _BYTES),
+    **dict.fromkeys(("_code_max_pool2d", "_code_pair", "_code_table", "_code_values", "_quantized_conv",
+                     "_quantized_pack"), "quantized tensors are computed on the CPU alone, as in PyTorch"),
     "recurrent_layer": "layers are _recurrent_stack, or composed of operators that have kernels",
     "recurrent_layer_backward": "with recurrent_layer",
     **dict.fromkeys(("_cumprod_backward", "_prod_backward"), "gradients are composed there of cumulative products"),

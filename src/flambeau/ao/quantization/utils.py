@@ -7,6 +7,7 @@ from warnings import warn
 
 import flambeau
 
+from ..._shown import shown
 from .quant_type import QuantType
 
 _RANGES = {  # dtype -> the least and the largest code, and those of half the range
@@ -223,7 +224,7 @@ def get_swapped_custom_module_class(custom_module, custom_module_class_mapping, 
     kind = get_quant_type(qconfig)
     classes = custom_module_class_mapping.get(kind, {})
     if type(custom_module) not in classes:
-        raise AssertionError(f"no class takes the place of {type(custom_module)} under {kind!r}")
+        raise AssertionError(f"no class takes the place of {type(custom_module)} under {shown(kind)}")
     return classes[type(custom_module)]
 
 

@@ -19,7 +19,14 @@ def position(index, size):
 
 class Container(Module):
     """A Module with the given submodules and no forward, from the time before Module took them by assignment; it warns
-    and says so."""
+    and says so.
+
+    >>> import warnings, flambeau
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     held = flambeau.nn.Container(first=flambeau.nn.ReLU())
+    >>> held.first
+    ReLU()
+    """
 
     def __init__(self, **kwargs):
         super().__init__()

@@ -172,7 +172,14 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """NLLLoss under a name of the time when pictures had a class of their own; it warns and says so."""
+    """NLLLoss under a name of the time when pictures had a class of their own; it warns and says so.
+
+    >>> import warnings, flambeau
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     loss = flambeau.nn.NLLLoss2d()
+    >>> loss(flambeau.zeros(1, 2, 3, 3), flambeau.zeros(1, 3, 3, dtype=flambeau.int64))
+    tensor(0.)
+    """
 
     def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
         warnings.warn("NLLLoss2d: NLLLoss takes inputs [N, C, *] of any number of dimensions; use that",

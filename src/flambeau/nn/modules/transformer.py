@@ -5,6 +5,7 @@ import math
 
 from ... import bool as bool_dtype
 from ... import full, is_autocast_enabled, is_grad_enabled, nested
+from ..._graph.inside import is_scripting
 from ..._shown import shown
 from .. import functional as F
 from .. import init
@@ -130,14 +131,20 @@ class TransformerEncoder(_Stack):
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         causal = bool(is_causal)  # a hint: the mask decides
-        size = src.size() if self._as_nested(src, mask, src_key_padding_mask) else None
-        if size is not None:
-            src, src_key_padding_mask = _without_padding(src, _hidden(src_key_padding_mask)), None
+        if not is_scripting() and self._as_nested(src, mask, src_key_padding_mask):
+            return self._without_padding(src, _hidden(src_key_padding_mask), causal)
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=causal)
-        if size is not None:
-            src = src.to_padded_tensor(0.0, size)
         return src if self.norm is None else self.norm(src)
+
+    def _without_padding(self, src, hidden, causal):
+        """The sequences without what is hidden, where the result is zero."""
+        seen = ~hidden
+        rows = nested.nested_tensor_from_jagged(src[seen], lengths=seen.sum(1))
+        for layer in self.layers:
+            rows = layer(rows, is_causal=causal)
+        rows = rows.to_padded_tensor(0.0, src.size())
+        return rows if self.norm is None else self.norm(rows)
 
     def _as_nested(self, src, mask, padding):
         """Whether the sequences are computed without their padding, as PyTorch decides it."""
@@ -163,12 +170,6 @@ def _hidden(padding):
 def _left_aligned(hidden):
     """Whether what is hidden comes last in each row, and not in all of it."""
     return not bool((hidden[:, :-1] & ~hidden[:, 1:]).any()) and not bool(hidden[:, 0].any())
-
-
-def _without_padding(src, hidden):
-    """The rows of a padded batch that are not hidden, as a jagged tensor."""
-    seen = ~hidden
-    return nested.nested_tensor_from_jagged(src[seen], lengths=seen.sum(1))
 
 
 class TransformerDecoder(_Stack):

@@ -7,6 +7,7 @@ from flambeau import nn
 
 from ...._quantized import functions, products
 from ...._quantized.packed import pack_conv, pack_linear
+from ...._shown import shown
 
 
 def _check(name, input):
@@ -77,7 +78,7 @@ def linear(input, weight, bias=None, scale=None, zero_point=None):
 def _conv(dims, input, weight, bias, stride, padding, dilation, groups, padding_mode, scale, zero_point, dtype):
     name = f"conv{dims}d"
     if padding_mode != "zeros":
-        raise NotImplementedError(f"{name}: padding_mode must be 'zeros', got {padding_mode!r}")
+        raise NotImplementedError(f"{name}: padding_mode must be 'zeros', got {shown(padding_mode)}")
     if input.dtype is not flambeau.quint8 or dtype is not flambeau.quint8:
         raise NotImplementedError(f"{name}: input and result must be quint8, got {input.dtype} and {dtype}")
     if weight.dtype is not flambeau.qint8:

@@ -1,5 +1,6 @@
 """What a model asks for beside its QConfigMapping: modules of its own, modules left whole, quantized inputs."""
 
+from ...._shown import shown
 from ..quant_type import QuantType
 
 _KINDS = {"static": QuantType.STATIC, "dynamic": QuantType.DYNAMIC, "weight_only": QuantType.WEIGHT_ONLY}
@@ -38,7 +39,8 @@ class _Config:
         made = cls()
         for key, value in config_dict.items():
             if key not in cls._FIELDS:
-                raise ValueError(f"{cls.__name__}.from_dict: unknown key {key!r}; known are {', '.join(cls._FIELDS)}")
+                raise ValueError(f"{cls.__name__}.from_dict: unknown key {shown(key)}; known are "
+                                 f"{', '.join(cls._FIELDS)}")
             setattr(made, cls._FIELDS[key][0], _classes_of(value) if key in _BY_KIND else value)
         return made
 
@@ -64,7 +66,7 @@ class PrepareCustomConfig(_Config):
     def set_standalone_module_name(self, module_name, qconfig_mapping, example_inputs, prepare_custom_config,
                                    backend_config):
         """Refused."""
-        raise NotImplementedError(f"set_standalone_module_name({module_name!r}): {_STANDALONE}")
+        raise NotImplementedError(f"set_standalone_module_name({shown(module_name)}): {_STANDALONE}")
 
     def set_standalone_module_class(self, module_class, qconfig_mapping, example_inputs, prepare_custom_config,
                                     backend_config):

@@ -2,12 +2,14 @@
 
 import importlib as _importlib
 
+from ...._shown import shown
+
 _PARTS = ("dataframe", "iter", "map", "utils")
 
 
 def __getattr__(name):
     if name not in _PARTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
     return _importlib.import_module(f"{__name__}.{name}")
 
 

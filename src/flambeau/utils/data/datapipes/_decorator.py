@@ -104,8 +104,8 @@ def argument_validation(f):
     def checked(*args, **kwargs):
         for name, value in signature.bind(*args, **kwargs).arguments.items():
             if name in wanted and not isinstance(value, IterDataPipe):
-                raise TypeError(f"{f.__qualname__}: argument {name!r} must be an IterDataPipe, got {shown(value)}; "
-                                "datapipes.iter.IterableWrapper makes one of an iterable")
+                raise TypeError(f"{f.__qualname__}: argument {shown(name)} must be an IterDataPipe, got "
+                                f"{shown(value)}; datapipes.iter.IterableWrapper makes one of an iterable")
         return f(*args, **kwargs)
     return checked
 

@@ -74,7 +74,7 @@ class PipeIterator:
 
     def __getattr__(self, name):
         if name.startswith("_"):
-            raise AttributeError(f"the iterator of a datapipe has no attribute {name!r}")
+            raise AttributeError(f"the iterator of a datapipe has no attribute {shown(name)}")
         return getattr(self._samples, name)
 
     def __reduce__(self):

@@ -5,6 +5,7 @@ from flambeau import nn
 
 from ....._quantized.packed import pack_conv
 from ....._quantized.products import conv
+from ....._shown import shown
 from .utils import WeightedQuantizedModule, take
 
 
@@ -22,7 +23,8 @@ class _ConvNd(WeightedQuantizedModule):
         if dtype not in (None, flambeau.quint8, flambeau.qint8) or (device and flambeau.device(device).type != "cpu"):
             raise NotImplementedError(f"{name}: only on the CPU, with results of quint8; got {device}, {dtype}")
         if padding_mode not in self._modes:
-            raise NotImplementedError(f"{name}: padding_mode must be {' or '.join(self._modes)}, got {padding_mode!r}")
+            raise NotImplementedError(f"{name}: padding_mode must be {' or '.join(self._modes)}, got "
+                                      f"{shown(padding_mode)}")
         if in_channels % groups or out_channels % groups:
             raise ValueError(f"{name}: {groups} groups must divide {in_channels} input and {out_channels} output "
                              "channels")

@@ -4,6 +4,7 @@ import flambeau
 from flambeau import nn
 
 from ....._quantized import embeddings
+from ....._shown import shown
 from .utils import take
 
 _DTYPES = (flambeau.quint8,)
@@ -145,7 +146,7 @@ class EmbeddingBag(Embedding):
                  mode="sum", sparse=False, _weight=None, include_last_offset=False, dtype=flambeau.quint8):
         super().__init__(num_embeddings, embedding_dim, max_norm=max_norm, _weight=_weight, dtype=dtype)
         if mode != "sum":
-            raise NotImplementedError(f"QuantizedEmbeddingBag: mode must be 'sum', got {mode!r}")
+            raise NotImplementedError(f"QuantizedEmbeddingBag: mode must be 'sum', got {shown(mode)}")
         self.mode, self.pruned_weights, self.include_last_offset = mode, False, include_last_offset
 
     def forward(self, indices, offsets=None, per_sample_weights=None, compressed_indices_mapping=None):

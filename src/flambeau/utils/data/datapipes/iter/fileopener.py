@@ -22,7 +22,7 @@ class FileOpenerIterDataPipe(IterDataPipe):
         if mode not in _MODES:
             raise ValueError(f"open_files: mode must be one of {', '.join(_MODES)}, got {shown(mode)}")
         if "b" in mode and encoding is not None:
-            raise ValueError(f"open_files: encoding={shown(encoding)} is for text, and mode {mode!r} gives bytes")
+            raise ValueError(f"open_files: encoding={shown(encoding)} is for text, and mode {shown(mode)} gives bytes")
         self.datapipe, self.mode, self.encoding, self.length = datapipe, mode, encoding, length
 
     def __iter__(self):

@@ -47,7 +47,7 @@ class ShardingFilterIterDataPipe(_ShardingIterDataPipe):
         others = [group for group in self.groups if (group == default) != (sharding_group == default)]
         if others:
             raise RuntimeError("apply_sharding: the group DEFAULT means all readers, so it does not go together with "
-                               f"others; {others[0]!r} was given before {sharding_group!r}")
+                               f"others; {shown(others[0])} was given before {shown(sharding_group)}")
         self.groups[sharding_group] = (num_of_instances, instance_id)
         self._place()
 

@@ -52,7 +52,7 @@ def basichandlers(extension, data):
     if extension in _PICKLES:
         raise NotImplementedError(f"basichandlers: a .{extension} file is a pickle, which runs the code inside when it "
                                   "is read; if you trust the files, put a handler before this one: lambda extension, "
-                                  f"data: pickle.load(data) if extension == {extension!r} else None")
+                                  f"data: pickle.load(data) if extension == {shown(extension)} else None")
     return None
 
 

@@ -345,7 +345,7 @@ class RNNCell(RNNCellBase):
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", dtype=flambeau.qint8):
         super().__init__(input_size, hidden_size, bias, 1, dtype)
         if nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"RNNCell: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+            raise RuntimeError(f"RNNCell: nonlinearity must be 'tanh' or 'relu', got {shown(nonlinearity)}")
         self.nonlinearity = nonlinearity
 
     def forward(self, input, hx=None):
