@@ -3,7 +3,7 @@
 A program may set `engine`, and observers choose their defaults by it; what an operator returns does not depend on it.
 
 >>> import flambeau
->>> flambeau.backends.quantized.engine
+>>> getattr(flambeau.backends.quantized, "engine")
 'x86'
 """
 

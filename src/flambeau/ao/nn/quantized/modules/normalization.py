@@ -11,7 +11,7 @@ class LayerNorm(nn.LayerNorm):
     """Layer normalization of codes.
 
     >>> import flambeau
-    >>> norm = flambeau.ao.nn.quantized.LayerNorm([4], None, None, 0.05, 100)
+    >>> norm = flambeau.ao.nn.quantized.LayerNorm.from_reference(flambeau.nn.LayerNorm(4), 0.05, 100)
     >>> norm(flambeau.quantize_per_tensor(flambeau.arange(4.0), 0.1, 0, flambeau.quint8)).int_repr()
     tensor([ 73,  91, 109, 127], dtype=torch.uint8)
     """
