@@ -53,7 +53,7 @@ REASONS = {
         ao/nn/quantized/modules/activation: from_float use_precomputed_fake_quant, from_reference mod, __init__ device
         dtype; ao/nn/quantized/modules/batchnorm: from_float use_precomputed_fake_quant, _check_input_dim input;
         ao/nn/quantized/modules/dropout: from_float use_precomputed_fake_quant, from_reference scale zero_point;
-        ao/nn/quantized/modules/functional_modules: from_float use_precomputed_fake_quant, _load_from_state_dict strict;
+        ao/nn/quantized/modules/functional_modules: from_float use_precomputed_fake_quant;
         ao/nn/quantized/modules/normalization: from_float use_precomputed_fake_quant;
         ao/nn/quantized/modules/observed: from_float args kwargs other;
         ao/nn/quantized/modules/conv: _load_from_state_dict strict;

@@ -3,7 +3,7 @@
 import flambeau
 from flambeau import nn
 
-from .utils import output_scale, take
+from .utils import ScaledModule, output_scale
 
 _OPS = flambeau.ops.quantized  # as operators, which a tracer sees
 
@@ -68,7 +68,7 @@ class FXFloatFunctional(FloatFunctional):
         return x
 
 
-class QFunctional(nn.Module):
+class QFunctional(ScaledModule):
     """Sums, products and joins of codes, whose results have codes of `scale` and `zero_point`.
 
     >>> import flambeau
@@ -79,20 +79,7 @@ class QFunctional(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.scale, self.zero_point = 1.0, 0
         self.activation_post_process = nn.Identity()
-
-    def _save_to_state_dict(self, destination, prefix, keep_vars):
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + "scale"] = flambeau.tensor(self.scale)
-        destination[prefix + "zero_point"] = flambeau.tensor(self.zero_point)
-
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-                              error_msgs):
-        for name, kind in (("scale", float), ("zero_point", int)):
-            take(state_dict, prefix + name, missing_keys, lambda value, n=name, k=kind: setattr(self, n, k(value)))
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys,
-                                      error_msgs)
 
     def _get_name(self):
         return "QFunctional"

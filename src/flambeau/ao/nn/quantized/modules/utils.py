@@ -4,8 +4,8 @@ import flambeau
 from flambeau import nn
 
 
-class WeightedQuantizedModule(nn.Module):
-    """Base of layers with a quantized weight: `scale` and `zero_point` of the result are numbers, stored as tensors."""
+class ScaledModule(nn.Module):
+    """Base of layers whose result has one `scale` and one `zero_point`: numbers, stored as tensors."""
 
     def __init__(self):
         super().__init__()
@@ -22,6 +22,10 @@ class WeightedQuantizedModule(nn.Module):
             take(state_dict, prefix + name, missing_keys, lambda value, n=name, k=kind: setattr(self, n, k(value)))
         super()._load_from_state_dict(state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys,
                                       error_msgs)
+
+
+class WeightedQuantizedModule(ScaledModule):
+    """Base of layers with a quantized weight."""
 
     @classmethod
     def from_reference(cls, ref_module, output_scale, output_zero_point):
