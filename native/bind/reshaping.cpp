@@ -16,7 +16,7 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (t.requires_grad()) runtime_error("resize_: a tensor that requires grad keeps its size; resize x.detach()");
     const std::vector<int64_t> shape = integers_of(a[1]);
     await_calls(t);
-    const int64_t before = t.numel;
+    const int64_t held = t.storage ? int64_t(t.storage->nbytes) : 0;
     int64_t bytes, offset = t.storage ? t.data - static_cast<char*>(t.storage->data) : 0;
     if (__builtin_mul_overflow(count(shape), t.itemsize(), &bytes) || __builtin_add_overflow(bytes, offset, &bytes))
       runtime_error("resize_: size calculation overflowed for shape ", shape_text(shape));
@@ -27,8 +27,8 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
       resize_tensor(t, shape, "resize_");
     }
     set_contiguous_dims(t, shape);
-    if (fills_unwritten && t.numel > before && !t.is_meta()) {
-      const int64_t more = t.numel - before, one = 1;
+    if (fills_unwritten && bytes > held && !t.is_meta()) {  // new memory alone: the rest may be another's
+      const int64_t before = std::max<int64_t>(0, held - offset) / t.itemsize(), more = t.numel - before, one = 1;
       fill_unwritten(*view_of(t, Dims(&more, 1), Dims(&one, 1), t.data + before * t.itemsize()));
     }
     bump_version(t);

@@ -107,6 +107,8 @@ def test_new_memory_is_filled_where_numbers_must_repeat():
         grown = flambeau.ones(2).resize_(4)
         assert grown[:2].tolist() == [1, 1] and grown[2:].isnan().all()
         assert flambeau.empty(2, device="meta").shape == (2,)
+        whole = flambeau.ones(4)
+        assert whole[:2].resize_(4).tolist() == whole.tolist() == [1] * 4  # memory of others stays as it is
         deterministic.fill_uninitialized_memory = False
         flambeau.ones(64)
         assert not flambeau.empty(64).isnan().all()
