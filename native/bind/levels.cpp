@@ -103,7 +103,6 @@ PyObject* leads_elsewhere(PyObject*, PyObject* const* a, Py_ssize_t n) {
 
 PyObject* level_of_tensor(PyObject*, PyObject* o) { return PyLong_FromLong(is_tensor(o) ? as_tensor(o)->level : 0); }
 
-// A second wrapper of the same, without history.
 // What a class keeps in `__slots__` rather than in the dict of its objects.
 void copy_slots(PyObject* to, PyObject* from) {
   static PyObject* copyreg = checked(PyImport_ImportModule("copyreg")).give();
@@ -117,6 +116,7 @@ void copy_slots(PyObject* to, PyObject* from) {
   }
 }
 
+// A second wrapper of the same, without history.
 TensorRef copy_wrapper(const Tensor& t) {
   auto* object = py(const_cast<Tensor*>(&t));
   TensorRef copy = TensorRef::steal(new_subclass(Py_TYPE(object)));

@@ -12,9 +12,11 @@ void check_out_of_inference(const char* name, const Tensor& out) {
 
 namespace {
 
-// Numbers in a row go into a tensor of as many elements in the order of its indices, whatever its shape is.
-bool in_order(std::string_view name) {
-  return name == "arange" || name == "linspace" || name == "logspace" || name == "range";
+bool stands_in(std::string_view list, std::string_view name) {  // whole words
+  for (size_t at = list.find(name); at != list.npos; at = list.find(name, at + 1))
+    if ((at == 0 || list[at - 1] == ' ') && (at + name.size() == list.size() || list[at + name.size()] == ' '))
+      return true;
+  return false;
 }
 
 // out=: `result` goes into `out`, which takes its shape.
@@ -39,7 +41,8 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
     runtime_error(name, ": out= is on ", device_name(t.device), " but the result on ", device_name(result.device));
   const bool fits = t.ndim == result.ndim && std::equal(t.sizes, t.sizes + t.ndim, result.sizes);
   await_calls(t);
-  if (!fits && t.numel == result.numel && in_order(name))
+  // numbers in a row go into a tensor of as many elements in the order of its indices, whatever its shape is
+  if (!fits && t.numel == result.numel && stands_in("arange linspace logspace", name))
     set_dims(result, t.shape(), contiguous_strides(t.shape()));
   resize_for_out(t, result.shape(), name);
   // linalg gives an empty `out` the order of dimensions that LAPACK writes in
@@ -51,13 +54,6 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
   copy_into(t, result);
   bump_version(t);
   if (asked) set_requires_grad_of(t, true);
-}
-
-bool stands_in(std::string_view list, std::string_view name) {  // whole words
-  for (size_t at = list.find(name); at != list.npos; at = list.find(name, at + 1))
-    if ((at == 0 || list[at - 1] == ' ') && (at + name.size() == list.size() || list[at + name.size()] == ' '))
-      return true;
-  return false;
 }
 
 // What PyTorch refuses of out=: another dtype than the one asked for, or than the result's where nothing is converted

@@ -114,7 +114,7 @@ def set_flush_denormal(mode):
     return True
 
 
-# --- determinism: without effect, since operators give the same numbers in every run ----------------------------------
+# --- determinism: operators give the same numbers in every run anyway; memory that nobody has written is filled -------
 
 _mode = [False, False]  # asked for; only warnings asked for
 _fills = [True]  # whether memory that nobody has written is filled then

@@ -1,11 +1,10 @@
 """Methods of nested tensors that are no operators: sizes, parts, printing, copying, pickling, and what they refuse."""
 
-from copy import deepcopy
-
 from .. import _C
 from .._C import Tensor
 from .._symbolic.ragged import RaggedSize
 from .._tensor import methods as dense
+from .._tensor.wrapped import own
 from ..ops.kinds import OPS
 from .copies import _is_nonzero, _is_same_size, _number, in_layout
 from .padding import to_padded
@@ -286,31 +285,10 @@ def __format__(self, spec):
 
 
 @method
-def __deepcopy__(self, memo):
-    if id(self) in memo:
-        return memo[id(self)]
-    if not self.is_leaf:
-        raise RuntimeError(f"deepcopy: this nested tensor was computed by {self.grad_fn.name()} and has a history; "
-                           "copy its values with x.detach().clone()")
-    result = memo[id(self)] = self.detach().clone()
-    result.__dict__.update({name: deepcopy(value, memo) for name, value in _own(self).items()})
-    if self.requires_grad:
-        result.requires_grad_()
-    if self.grad is not None:
-        result.grad = self.grad.__deepcopy__(memo)
-    return result
-
-
-@method
 def __copy__(self):
     result = self.detach()
-    result.__dict__.update(_own(self))
+    result.__dict__.update(own(self))
     return result.requires_grad_() if self.requires_grad else result
-
-
-def _own(x):
-    """The attributes that are not its contents."""
-    return {name: value for name, value in x.__dict__.items() if name not in ("_form", "_held")}
 
 
 @method
@@ -319,10 +297,10 @@ def __reduce_ex__(self, protocol):
     if is_strided(self):
         form = self._form
         return _rebuild_strided, (held, form.sizes, form.strides, form.offsets, form.order, form.dims,
-                                  self.requires_grad), _own(self)
+                                  self.requires_grad), own(self)
     s = self._form.sequences
     return _rebuild_jagged, (held, s.offsets, s.lengths, self._form.ragged, s.told_least, s.told_most,
-                             self.requires_grad), _own(self)
+                             self.requires_grad), own(self)
 
 
 def _rebuild_strided(values, sizes, strides, offsets, order, dims, requires_grad):

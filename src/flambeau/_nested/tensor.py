@@ -175,4 +175,6 @@ def as_strided(x):
 class NestedTensor(Wrapped):
     """A batch of tensors of different sizes; `flambeau.nested.nested_tensor` and its kind make them."""
 
+    _contents = ("_form", "_held")
+
 

@@ -1,8 +1,7 @@
 """Methods of quantized tensors that are no operators: codes, scales, printing, copying, pickling."""
 
-from copy import deepcopy
-
 from .. import _C
+from .._tensor.wrapped import own
 from .moving import _same
 from .pointwise import _equal
 from .printing import quantized_repr
@@ -169,25 +168,11 @@ def __format__(self, spec):
 
 
 @method
-def __deepcopy__(self, memo):
-    if id(self) in memo:
-        return memo[id(self)]
-    result = memo[id(self)] = self.clone()
-    result.__dict__.update({name: deepcopy(value, memo) for name, value in _own(self).items()})
-    return result
-
-
-def _own(x):
-    """The attributes that are not its contents."""
-    return {name: value for name, value in x.__dict__.items() if name not in ("_codes", "_quantizer")}
-
-
-@method
 def __reduce_ex__(self, protocol):
     quantizer = self._quantizer
     parts = (quantizer.scale, quantizer.zero_point) if isinstance(quantizer, PerTensor) else \
         (quantizer.scales, quantizer.zero_points, quantizer.axis)
-    return _rebuild, (self._codes, parts, str(self.dtype).removeprefix("torch.")), _own(self)
+    return _rebuild, (self._codes, parts, str(self.dtype).removeprefix("torch.")), own(self)
 
 
 def _rebuild(codes, parts, dtype):

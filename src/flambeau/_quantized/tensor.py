@@ -91,3 +91,5 @@ def values_of(x):
 
 class QuantizedTensor(Wrapped):
     """A tensor of codes; `flambeau.quantize_per_tensor` and `quantize_per_channel` make them."""
+
+    _contents = ("_codes", "_quantizer")

@@ -1,10 +1,9 @@
 """Methods of sparse tensors that are no operators: their parts, printing, copying, pickling, and what they refuse."""
 
-from copy import deepcopy
-
 from .. import _C
 from .._tensor import methods as dense
 from .._tensor.methods import TYPE_NAMES
+from .._tensor.wrapped import own
 from ..ops.kinds import OPS
 from .convert import NAMES
 from .printing import sparse_repr
@@ -228,31 +227,10 @@ def __format__(self, spec):
 
 
 @method
-def __deepcopy__(self, memo):
-    if id(self) in memo:
-        return memo[id(self)]
-    if not self.is_leaf:
-        raise RuntimeError(f"deepcopy: this tensor of shape {list(self.shape)} was computed by "
-                           f"{self.grad_fn.name()} and has a history; copy its values with x.detach().clone()")
-    result = memo[id(self)] = self.detach().clone()
-    result.__dict__.update({name: deepcopy(value, memo) for name, value in _own(self).items()})
-    if self.requires_grad:
-        result.requires_grad_()
-    if self.grad is not None:
-        result.grad = self.grad.__deepcopy__(memo)
-    return result
-
-
-@method
 def __reduce_ex__(self, protocol):
     pattern = self._pattern
     return _rebuild, (str(pattern.layout).rpartition(".")[2], pattern.indices, pattern.plain, tuple(pattern.size),
-                      pattern.coalesced, pattern.blocksize, self._held, self.requires_grad), _own(self)
-
-
-def _own(x):
-    """The attributes that are not its contents."""
-    return {name: value for name, value in x.__dict__.items() if name not in ("_pattern", "_held")}
+                      pattern.coalesced, pattern.blocksize, self._held, self.requires_grad), own(self)
 
 
 def _rebuild(layout, indices, plain, size, ordered, blocksize, values, requires_grad):

@@ -241,3 +241,5 @@ def _dense_of_compressed(pattern, values):
 
 class SparseTensor(Wrapped):
     """A tensor of a sparse layout; `flambeau.sparse_coo_tensor` and its kind make them."""
+
+    _contents = ("_pattern", "_held")

@@ -7,6 +7,7 @@ from .. import _C
 from .._C import Tensor
 from ..ops.kinds import OPS
 from .overriding import takes_dispatch
+from .wrapped import copied
 
 
 class SharedBytes:
@@ -74,19 +75,6 @@ def reduce_tensor(self):
     return (*call, dict(self.__dict__)) if self.__dict__ else call
 
 
-def _copied_wrapper(self, memo):
-    """What the clone of its class is, with copies of the attributes: a wrapper of tensors has no memory to copy."""
-    result = memo[id(self)] = self.detach().clone()
-    if type(result) is not type(self):
-        raise RuntimeError(f"deepcopy: {type(self).__name__}.clone() gave a {type(result).__name__}; it must keep its "
-                           "type, or the class define __deepcopy__")
-    result.requires_grad_(self.requires_grad)
-    if self.grad is not None:
-        result.grad = deepcopy(self.grad, memo)
-    result.__dict__.update({name: deepcopy(value, memo) for name, value in self.__dict__.items()})
-    return result
-
-
 def deepcopy_tensor(self, memo):
     """A tensor with memory of its own (shared with the copies of those it shared with), with its gradient."""
     if id(self) in memo:
@@ -96,7 +84,7 @@ def deepcopy_tensor(self, memo):
                            f"{self.grad_fn.name()} and has a history; only leaves are copied together with it. "
                            "Copy its values with x.detach().clone()")
     if takes_dispatch(type(self)) and not self._storage_ptr():
-        return _copied_wrapper(self, memo)
+        return copied(self, memo, self.__dict__)
     shape, strides = tuple(self.shape), tuple(self.stride())
     if self.is_meta:
         t = OPS["empty_strided"](shape, strides, dtype=self.dtype, device="meta")

@@ -3,7 +3,7 @@
 import importlib
 
 from .. import _C
-from .overriding import tell_mode
+from .overriding import _modes, tell_mode
 
 _cuda_is_open = _C._cuda.opened
 
@@ -36,7 +36,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         t = as_tensor(data).clone()
         return _finished(t if dtype is None else t.to(dtype), device or t.device, requires_grad)
     t = _C.array(data.detach() if isinstance(data, _C.Tensor) else data, dtype, True)
-    tell_mode("after_making", t)
+    if _modes.dispatch:
+        tell_mode("after_making", t)
     return _finished(t, device, requires_grad)
 
 

@@ -256,10 +256,10 @@ def resize_(self, *sizes, memory_format=None):
     if memory_format is _C.preserve_format:
         raise RuntimeError("resize_: preserve_format says no order here; use resize_as_, or name a format")
     shape = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    if memory_format in (None, _C.contiguous_format):
+        return _C.resize(self, shape)
     strides = OPS["empty"](shape, device="meta", memory_format=memory_format).stride()  # before anything is changed
-    _C.resize(self, shape)
-    if memory_format not in (None, _C.contiguous_format):
-        self._set_storage(self, self.storage_offset(), shape, strides)
+    _C.resize(self, shape)._set_storage(self, self.storage_offset(), shape, strides)
     return self
 
 

@@ -124,6 +124,8 @@ class MaskedTensor(Wrapped):
     MaskedTensor(  2.0000, True)
     """
 
+    _contents = ("_masked_data", "_masked_mask")
+
     def __new__(cls, data, mask, requires_grad=False):
         data, mask = checked(data, mask)
         if data.requires_grad:

@@ -1,8 +1,7 @@
 """Methods of masked tensors that are no operators: printing, copying, pickling, single numbers, what is in memory."""
 
-from copy import deepcopy
-
 from ... import _C
+from ..._tensor.wrapped import own
 from .core import MaskedTensor, is_masked_tensor, wrap
 from .layouts import method
 from .moving import detached
@@ -98,30 +97,9 @@ def __format__(self, spec):
     return format(self.item(), spec) if spec and not self.dim() else object.__format__(self, spec)
 
 
-def _own(x):
-    """The attributes that are not its contents."""
-    return {name: value for name, value in x.__dict__.items() if name not in ("_masked_data", "_masked_mask")}
-
-
-@method
-def __deepcopy__(self, memo):
-    if id(self) in memo:
-        return memo[id(self)]
-    if not self.is_leaf:
-        raise RuntimeError(f"deepcopy: this tensor of shape {list(self.shape)} was computed by "
-                           f"{self.grad_fn.name()} and has a history; copy its values with x.detach().clone()")
-    result = memo[id(self)] = self.detach().clone()
-    result.__dict__.update({name: deepcopy(value, memo) for name, value in _own(self).items()})
-    if self.requires_grad:
-        result.requires_grad_()
-    if self.grad is not None:
-        result.grad = deepcopy(self.grad, memo)
-    return result
-
-
 @method
 def __reduce_ex__(self, protocol):
-    return _rebuild, (self._masked_data, self._masked_mask, self.requires_grad), _own(self)
+    return _rebuild, (self._masked_data, self._masked_mask, self.requires_grad), own(self)
 
 
 def _rebuild(data, mask, requires_grad):
