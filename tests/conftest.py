@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 import pytest
 
@@ -23,6 +24,15 @@ def fresh_state():
     if flambeau.get_default_dtype() != flambeau.float32:
         flambeau.set_default_dtype(flambeau.float32)
         raise AssertionError("the test left another default dtype")
+
+
+@pytest.fixture
+def frequent_switches():
+    """Threads take turns as often as the interpreter lets them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 class OnDevice:

@@ -112,7 +112,8 @@ Table& table() {
   return *t;
 }
 
-// A new plan that asks libraries for no more than `use`; it takes the place of the one there was.
+// A new plan that asks libraries for no more than `use`; it takes the place of the one there was. Python may have let
+// other threads run: if one of them made the same plan, that is the one to use, so that all share what it finds out.
 std::shared_ptr<const RowPlan> make_plan(const Call& c, int device, const Signature& s, uint64_t hash, LibraryUse use) {
   Table& t = table();
   ++plan_counts().made;
@@ -121,6 +122,8 @@ std::shared_ptr<const RowPlan> make_plan(const Call& c, int device, const Signat
   hooks.plan_row(c, device, *made);
   const auto found = t.places.find(hash);  // after Python ran: the table may be another
   if (found != t.places.end()) {
+    const Entry& there = *found->second;
+    if (there.words == s.words && there.plan->use == made->use) return there.plan;
     t.entries.erase(found->second);
     t.places.erase(found);
   }

@@ -1,7 +1,6 @@
 """Two threads over one graph: passes that keep it, passes that free it, and one that lets go of it."""
 
 import gc
-import sys
 import threading
 import weakref
 
@@ -12,13 +11,7 @@ from flambeau.autograd import Function, grad
 
 ROUNDS = 60
 
-
-@pytest.fixture(autouse=True)
-def frequent_switches():
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
+pytestmark = pytest.mark.usefixtures("frequent_switches")
 
 
 def at_once(*calls):

@@ -105,7 +105,7 @@ def test_benchmark_times_engines_once():
         assert numbers.same(F.conv1d(x, w), F.conv1d(x.cpu(), w.cpu()))
 
 
-def test_threads_that_benchmark_the_same_convolution(fake):
+def test_threads_that_benchmark_the_same_convolution(fake, frequent_switches):
     x, w = fb.ones(1, 1, 5000).cuda(), fb.ones(1, 1, 2).cuda()
     fake.delay(True)
     expected = F.conv1d(x.cpu(), w.cpu())
