@@ -2,6 +2,8 @@
 #include "op_type.h"
 #include "slot.h"
 
+#include <sstream>
+
 namespace flambeau {
 
 namespace {
@@ -251,6 +253,25 @@ PyObject* name_nodes(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// add_older_orders(op, ("beta self mat1 mat2", …)): the arguments in the orders of old programs
+PyObject* add_older_orders(PyObject*, PyObject* args) {
+  PyObject *op, *orders;
+  if (!PyArg_ParseTuple(args, "O!O!", OpType, &op, &PyTuple_Type, &orders)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    OpDef& def = *as_op(op)->def;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(orders); ++k) {
+      std::istringstream words(text_of(PyTuple_GET_ITEM(orders, k)));
+      std::vector<uint8_t>& order = def.older_orders.emplace_back();
+      for (std::string word; words >> word;) {
+        const int position = argument_index(def.schema, word);
+        if (position < 0) value_error("record \"", def.schema.text, "\": older order with '", word, "', no argument");
+        order.push_back(uint8_t(position));
+      }
+    }
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject* keep_format(PyObject*, PyObject* op) {  // the op's results take the memory format of its arguments
   if (is_op(op) && as_op(op)->def) as_op(op)->def->keeps_format = true;
   Py_RETURN_NONE;
@@ -259,6 +280,7 @@ PyObject* keep_format(PyObject*, PyObject* op) {  // the op's results take the m
 }  // namespace
 
 PyMethodDef definition_functions[] = {{"name_nodes", slot<name_nodes>, METH_VARARGS, nullptr},
+                                      {"add_older_orders", slot<add_older_orders>, METH_VARARGS, nullptr},
                                       {"keep_format", slot<keep_format>, METH_O, nullptr},
                                       {"define", method<define>(), METH_FASTCALL},
                                       {"define_overloads", method<define_overloads>(), METH_FASTCALL},

@@ -1,7 +1,9 @@
 // Which argument of an operator each object of a call is: by position, by keyword or alias, or the default.
 #include "reader.h"
 
+#include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace flambeau {
 namespace {
@@ -47,6 +49,7 @@ struct Parsing {
   void take(int k, PyObject* o);
   void variadic(PyObject* const* args, Py_ssize_t n);
   void trailing_ints(PyObject* const* args, Py_ssize_t n);
+  bool in_older_order(PyObject* const* args, Py_ssize_t n);
   Py_ssize_t unusual(PyObject* const* args, Py_ssize_t n);
   void keywords(PyObject* const* args, PyObject* kwnames);
   void take_default(int k);
@@ -101,6 +104,25 @@ void Parsing::trailing_ints(PyObject* const* args, Py_ssize_t n) {
   if (composite && !f.foreign) f.objects[last] = f.keep(checked(value_object(f.values[last])));
 }
 
+// add(x, 2, y), addmm(2, x, 3, a, b): numbers before the tensors they belong to. A method's self comes before all.
+bool Parsing::in_older_order(PyObject* const* args, Py_ssize_t n) {
+  const auto number = [](PyObject* o) { return !is_tensor(o) || as_tensor(o)->ndim == 0; };
+  for (std::vector<uint8_t> order : op.def->older_orders) {
+    if (std::ssize(order) != n) continue;
+    const auto self = std::ranges::find(order, 0);
+    if (!number(args[0])) std::rotate(order.begin(), self, self + 1);
+    bool fits = true;
+    for (Py_ssize_t k = 0; k < n; ++k) fits &= schema.args[order[size_t(k)]].type != Type::Scalar || number(args[k]);
+    if (!fits) continue;
+    for (Py_ssize_t k = 0; k < n; ++k) take(order[size_t(k)], args[k]);
+    if (!std::exchange(op.def->warned_of_order, true))
+      hooks.warn(concat(name(), "(): numbers before their tensors are an older order of the arguments; write ",
+                        schema.text));
+    return true;
+  }
+  return false;
+}
+
 // Calls that list the items of one argument one by one; how many positional arguments are left to be read.
 Py_ssize_t Parsing::unusual(PyObject* const* args, Py_ssize_t n) {
   if (n > 0 && schema.npositional == 1 && schema.args[0].type == Type::Tensors && schema.args[0].repeat &&
@@ -109,6 +131,7 @@ Py_ssize_t Parsing::unusual(PyObject* const* args, Py_ssize_t n) {
     return 0;
   }
   if (__builtin_expect(n <= schema.npositional, 1)) return n;
+  if (!op.def->older_orders.empty() && in_older_order(args, n)) return 0;
   trailing_ints(args, n);
   return schema.npositional - 1;
 }

@@ -110,6 +110,8 @@ struct OpDef {
   std::vector<uint64_t> saves_result;
   void* py_op = nullptr;           // bind/: the Op object
   std::string grad_name;           // "MulBackward0"
+  std::vector<std::vector<uint8_t>> older_orders;  // positions of the arguments in calls of old programs
+  bool warned_of_order = false;    // somebody was told of them
   bool needs_tensor = false;       // numbers may stand for tensors, but not for all of them
   bool writes_self = false;        // the record's own name ends in "_": its kernel writes into the first argument
   bool writes_more = false;        // and into arguments that its schema marks

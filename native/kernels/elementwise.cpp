@@ -195,18 +195,33 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   return true;
 }
 
-void check_tensors(const Call& c, const ElementwiseRow& row) {
-  if (row.operands == 1) return;
-  for (int k = 0; k < row.operands; ++k)
-    if (c.args[k].tag == Tag::Tensor) return;
-  type_error(c.name(), "(): expected a Tensor among the first ", int(row.operands), " arguments, got numbers only");
-}
+// While it lives, the first of numbers alone stands as a tensor of no dimensions: add(3, 2).
+class FirstOfNumbers {
+ public:
+  FirstOfNumbers(Call& c, const ElementwiseRow& row) : c_(c), given_(c.args) {
+    for (int k = 0; k < row.operands; ++k)
+      if (c.args[k].tag == Tag::Tensor) return;
+    const Scalar number = c.scalar(0);
+    tensor_ = wrap_number(number, number.dtype(DType::Float64));
+    args_.assign(given_, given_ + c.nargs);
+    args_[0] = Value(tensor_.get());
+    c.args = args_.data();
+  }
+  FirstOfNumbers(const FirstOfNumbers&) = delete;
+  ~FirstOfNumbers() { c_.args = given_; }
+
+ private:
+  Call& c_;
+  const Value* const given_;
+  TensorRef tensor_;
+  std::vector<Value> args_;
+};
 
 }  // namespace
 
 void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote) {
   if (run_short<true>(c, row, promote) || run_short<false>(c, row, promote)) return;
-  check_tensors(c, row);
+  const FirstOfNumbers first(c, row);
   Calling calling(c);
   Pointwise w(row);
   infer(c, promote, w);
@@ -214,7 +229,7 @@ void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote) {
 }
 
 void describe_elementwise(Call& c, const ElementwiseRow& row, Promote promote) {
-  check_tensors(c, row);
+  const FirstOfNumbers first(c, row);
   Pointwise w(row);
   infer(c, promote, w);
 }

@@ -155,11 +155,14 @@ def __getattr__(name):
         return found
     if name.startswith("_foreach_"):
         return getattr(_importlib.import_module(f"{__name__}._tensor.foreach"), name)
+    hint = ""
     if not name.startswith("_"):  # a name of PyTorch's that stands for what is not here says so when it is used
-        found = _importlib.import_module(f"{__name__}._absent.names").find(name)
+        absent = _importlib.import_module(f"{__name__}._absent.names")
+        found = absent.find(name)
         if found is not None:
             return found
-    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
+        hint = absent.hint(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}{hint}")
 
 
 def __dir__():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import flambeau
+from flambeau._absent.names import REMOVED
 from flambeau.debug import _hints
 
 from .mistakes import names
@@ -192,3 +193,18 @@ def test_a_recurrent_layer_does_not_suggest_integer_weights():
         layer(flambeau.ones(2, 1, 3).long())
     with pytest.raises(ValueError, match=r"module\.to\(torch\.float64\)\n"):
         layer(flambeau.ones(2, 1, 3).double())
+
+
+def test_a_name_that_pytorch_has_no_more():
+    with pytest.raises(AttributeError, match=r"'symeig'.*which has linalg\.eigh now"):
+        flambeau.symeig  # noqa: B018
+    for now in REMOVED.values():
+        space, name = now.split(".")
+        assert callable(getattr(getattr(flambeau, space), name))
+    assert not any(hasattr(flambeau, name) for name in REMOVED)
+
+
+def test_volatile_variables_are_a_thing_of_the_past():
+    with pytest.warns(UserWarning, match="no_grad"):
+        x = flambeau.autograd.Variable(flambeau.ones(2), volatile=True)
+    assert not x.requires_grad

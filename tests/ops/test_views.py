@@ -242,3 +242,12 @@ def test_sizes_one_by_one_are_whatever_counts():
         assert x.view(*sizes).numel() == 24 and x.view(*sizes).shape == x.reshape(*sizes).shape
     with pytest.raises(TypeError, match="no form"):
         x.view(2, np.float64(12))
+
+
+def test_the_older_names_of_reshape():
+    x = arange(6.0).reshape(2, 3).requires_grad_()
+    assert x.resize(3, 2).tolist() == x.resize_as(flambeau.empty(3, 2)).tolist() == [[0, 1], [2, 3], [4, 5]]
+    x.resize(6)[4].backward()
+    assert x.grad.tolist() == [[0, 0, 0], [0, 1, 0]]
+    with pytest.raises(RuntimeError, match="6"):
+        x.resize(7)

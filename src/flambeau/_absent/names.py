@@ -1,4 +1,5 @@
-"""Public names of layouts, dtypes and compilers that are not available: each raises NotImplementedError when used."""
+"""Public names of layouts, dtypes and compilers that are not available: each raises NotImplementedError when used;
+and names that PyTorch has no more."""
 
 from .. import _C
 from . import refusals
@@ -8,6 +9,14 @@ FUNCTIONS = {
     **refusals("", _SCRIPT, """
     parse_ir(input, parse_tensor_constants) parse_type_comment merge_type_from_type_comment unify_type_list ScriptClass
     """),
+}
+
+#: functions of old versions of PyTorch -> what stands for them today
+REMOVED = {
+    "symeig": "linalg.eigh", "eig": "linalg.eig", "lstsq": "linalg.lstsq", "gels": "linalg.lstsq",
+    "solve": "linalg.solve", "gesv": "linalg.solve", "matrix_rank": "linalg.matrix_rank", "potrf": "linalg.cholesky",
+    "trtrs": "linalg.solve_triangular", "btrifact": "linalg.lu_factor", "btrisolve": "linalg.lu_solve",
+    "rfft": "fft.rfft", "irfft": "fft.irfft", "ifft": "fft.ifft",
 }
 
 
@@ -40,3 +49,8 @@ DTYPES["bcomplex32"] = UnavailableDtype("bcomplex32", 4, False, True)
 def find(name):
     """What stands behind an unavailable name; None where PyTorch has no such name either."""
     return FUNCTIONS.get(name) or DTYPES.get(name)
+
+
+def hint(name):
+    """What to write in the place of a name that PyTorch has no more, for the text of an AttributeError."""
+    return f"; it is gone from PyTorch, which has {REMOVED[name]} now" if name in REMOVED else ""

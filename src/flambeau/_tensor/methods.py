@@ -275,6 +275,23 @@ def resize_as_(self, the_template, memory_format=None):
     return self.resize_(the_template.shape, memory_format=memory_format)
 
 
+@method
+def resize(self, *sizes):
+    """The same elements in another shape, the older name of `reshape`; unlike `resize_`, their number stays.
+
+    >>> import flambeau
+    >>> flambeau.ones(2, 3).resize(6).shape
+    torch.Size([6])
+    """
+    return self.reshape(*sizes)
+
+
+@method
+def resize_as(self, tensor):
+    """The same elements in the shape of `tensor`, the older name of `reshape_as`."""
+    return self.reshape(tensor.shape)
+
+
 # --- Python's protocols -----------------------------------------------------------------------------------------------
 
 @method

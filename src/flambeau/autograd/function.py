@@ -472,10 +472,13 @@ class _VariableType(type):
 
 
 class Variable(_C.Tensor, metaclass=_VariableType):
-    """The old name of a tensor that takes part in autograd: every tensor is one, and making one gives a tensor."""
+    """The old name of a tensor that takes part in autograd: every tensor is one, and making one gives a tensor.
+    `volatile` asked for a tensor that nothing records, and has no effect any more: `no_grad` is for that."""
 
     #: where PyTorch's programs look for `queue_callback`
     _execution_engine = SimpleNamespace(queue_callback=_C.queue_callback)
 
-    def __new__(cls, data, requires_grad=False):
+    def __new__(cls, data, requires_grad=False, volatile=False):
+        if volatile:
+            warnings.warn("Variable(volatile=True) records like any tensor; compute under no_grad()", stacklevel=2)
         return data.detach().requires_grad_(requires_grad)

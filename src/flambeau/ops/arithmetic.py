@@ -61,13 +61,14 @@ def _times(g, number):
 
 
 add = elementwise(
-    "add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", numbers="any",
+    "add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", numbers="any", older=("self alpha other",),
     d={"self": lambda g: g, "other": lambda g, alpha: g if alpha == 1 else _times(g, alpha)},
     ref="numpy.add", samples="pairs_numbers",
     doc="self + alpha * other, element by element, broadcasting.\n\n"
         ">>> flambeau.add(flambeau.tensor([1, 2]), 10)\ntensor([11, 12])", cuda="self + alpha * other")
 sub = elementwise(
     "sub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", numbers="any", aliases=("subtract",),
+    older=("self alpha other",),
     d={"self": lambda g: g, "other": lambda g, alpha: -g if alpha == 1 else _times(g, -alpha)},
     ref="numpy.subtract", samples="pairs_numbers", doc="self - alpha * other, element by element, broadcasting.",
     cuda="self - alpha * other")
@@ -264,12 +265,14 @@ nan_to_num = elementwise(
 
 addcmul = elementwise(
     "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    older=("self value tensor1 tensor2",),
     d={"self": lambda g: g, "tensor1": lambda g, tensor2, value: mul_conj(_times(g, value), tensor2),
        "tensor2": lambda g, tensor1, value: mul_conj(_times(g, value), tensor1)},
     samples="addc", doc="self + value * tensor1 * tensor2, element by element.",
     cuda="self + value * tensor1 * tensor2")
 addcdiv = elementwise(
     "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    older=("self value tensor1 tensor2",),
     d={"self": lambda g: g, "tensor1": lambda g, tensor2, value: div_conj(_times(g, value), tensor2),
        "tensor2": lambda g, tensor1, tensor2, value: -mul_conj(_times(g, value), tensor1 / tensor2 / tensor2)},
     samples="addc", doc="self + value * tensor1 / tensor2, element by element.",

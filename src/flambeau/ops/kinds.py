@@ -27,6 +27,7 @@ Fields common to all kinds
     autocast    what autocast does with its arguments: "half" (products, which keep their sums in float32), "float32"
                 (losses, long sums, decompositions), "given" (made of products, but computed in the dtype it is given);
                 without it nothing, and a composite's parts decide
+    older       ("beta self mat1 mat2", …): orders of the arguments in old programs, numbers before their tensors
     keeps_format  whether channels_last arguments make channels_last results
     ref         "numpy.multiply": the reference, resolved when a test asks
     samples     plain data naming a sample generator of tests/ops/samples/: "pairs" or ("reals", -3, 3)
@@ -68,6 +69,9 @@ ALIASES = {}
 #: name of a pointwise operator -> its formula in CUDA C++ (flambeau.cuda.kernels)
 FORMULAS = {}
 
+#: operator -> the orders of the arguments that old programs write
+OLDER = {}
+
 #: schema text -> facts that only tests and documentation ask for
 FACTS = {}
 
@@ -94,7 +98,7 @@ def _alias(op, names):
 
 def _define(kind, schema, d, body, *, promote="default", namespace="", method=None, inplace=False, out=False,
             aliases=(), ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None, numbers="none",
-            node=None, autocast=None, keeps_format=False, cuda=None):
+            node=None, autocast=None, keeps_format=False, older=(), cuda=None):
     policy = _AUTOCAST[autocast]
     op = _C.define(kind, schema, promote, d, body, namespace, method, inplace, out, doc, numbers)
     name = op.name
@@ -104,6 +108,9 @@ def _define(kind, schema, d, body, *, promote="default", namespace="", method=No
         _C.set_autocast_policy(op, policy)
     if keeps_format:
         _C.keep_format(op)
+    if older:
+        _C.add_older_orders(op, older)
+        OLDER[name] = older
     if namespace:
         _belongs(op, "flambeau." + namespace)
     elif namespace is None and not method:

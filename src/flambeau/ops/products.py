@@ -214,8 +214,14 @@ def inner(self, other):
 
 # --- sum of a tensor and a product ------------------------------------------------------------------------------------
 
+def _older(a, b):
+    """The orders of old programs: factors first, which may leave that of the product away."""
+    return f"beta self alpha {a} {b}", f"beta self {a} {b}"
+
+
 addmm = primitive(
     "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", autocast="half",
+    older=_older("mat1", "mat2"),
     d={"self": lambda g, beta: _scaled(g, beta.conjugate()),
        "mat1": lambda g, mat2, alpha: _scaled(mm(g, _h(mat2)), alpha.conjugate()),
        "mat2": lambda g, mat1, alpha: _scaled(mm(_h(mat1), g), alpha.conjugate())},
@@ -229,6 +235,7 @@ addmm = primitive(
 
 baddbmm = primitive(
     "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", autocast="half",
+    older=_older("batch1", "batch2"),
     d={"self": lambda g, beta: _scaled(g, beta.conjugate()),
        "batch1": lambda g, batch2, alpha: _scaled(bmm(g, _h(batch2)), alpha.conjugate()),
        "batch2": lambda g, batch1, alpha: _scaled(bmm(_h(batch1), g), alpha.conjugate())},
@@ -250,7 +257,7 @@ def _plus(self, beta, product, alpha):
 
 
 @composite("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", autocast="given",
-           out=True, inplace=True, samples="addmv")
+           out=True, inplace=True, samples="addmv", older=_older("mat", "vec"))
 def addmv(self, mat, vec, *, beta=1, alpha=1):
     """beta * self + alpha * (mat @ vec).
 
@@ -262,7 +269,7 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
 
 
 @composite("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", autocast="given",
-           out=True, inplace=True, samples="addr")
+           out=True, inplace=True, samples="addr", older=_older("vec1", "vec2"))
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
     """beta * self + alpha * outer(vec1, vec2).
 
@@ -276,7 +283,7 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
 
 
 @composite("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-           autocast="half", out=True, inplace=True, samples="addbmm")
+           autocast="half", out=True, inplace=True, samples="addbmm", older=_older("batch1", "batch2"))
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * (the products of a batch, summed).
 
