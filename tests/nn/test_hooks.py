@@ -2,12 +2,14 @@
 
 import copy
 import pickle
+from collections import OrderedDict
 
 import pytest
 
 import flambeau
 from flambeau import nn
 from flambeau.nn.modules import module as module_file
+from flambeau.utils.hooks import RemovableHandle
 
 
 def test_order_and_removal():
@@ -173,6 +175,16 @@ def test_handles_are_copied_and_pickled_with_their_module():
         assert not other._forward_hooks and len(layer._forward_hooks) == 1
     alone = pickle.loads(pickle.dumps(layer.register_forward_hook(len)))
     alone.remove()
+
+
+def test_a_pickled_handle_whose_table_is_gone_leaves_the_others_as_they_are():
+    table, mark = OrderedDict(), OrderedDict({-1: True})
+    handle = RemovableHandle(table, extra=[mark])
+    del table
+    kept, mark = pickle.loads(pickle.dumps((handle, mark)))
+    assert kept.hooks_dict_ref() is None and kept._marks[0]() is mark
+    kept.remove()
+    assert mark == {-1: True}
 
 
 def test_backward_hooks_run_once_in_a_second_derivative():

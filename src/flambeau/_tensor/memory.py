@@ -1,5 +1,6 @@
 """Tensor methods about memory: storages, resizing, pinning, and calling a Python function on every element."""
 
+import functools
 import importlib
 
 from .. import _C
@@ -9,6 +10,7 @@ from .creation import tensor
 from .methods import method
 
 
+@functools.cache
 def _storages():
     return importlib.import_module("flambeau._tensor.storage")  # loaded when a storage is first asked for
 

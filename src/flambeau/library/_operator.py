@@ -60,11 +60,11 @@ class Operator:
 
     def run(self, *args, **kwargs):
         """One call, its arguments parsed and complete."""
-        tensors = list(_tensors([*args, *kwargs.values()]))
-        above = self._above(tensors) if self.kernels.keys() & _ABOVE else None
+        tensors = _tensors((*args, *kwargs.values()))
+        above = None if _ABOVE.isdisjoint(self.kernels) else self._above(tensors)
         if above is not None:
             return above(*args, **kwargs)
-        return self._recorded(args, kwargs) if differentiated(*tensors) else self.below_autograd(args, kwargs)
+        return self._recorded(args, kwargs) if differentiated(*tensors) else self._below(args, kwargs, tensors)
 
     def _above(self, tensors):
         """What is registered for autocast, where it is on; what is registered in the place of autograd; or None."""
@@ -92,7 +92,9 @@ class Operator:
 
     def below_autograd(self, args, kwargs):
         """Modes and subclasses, then the implementation."""
-        tensors = list(_tensors([*args, *kwargs.values()]))
+        return self._below(args, kwargs, _tensors((*args, *kwargs.values())))
+
+    def _below(self, args, kwargs, tensors):
         if dispatches(tensors):
             return handle_torch_dispatch(self.packet.default, args, kwargs)
         devices = {t.device.type for t in tensors}
@@ -135,14 +137,14 @@ class Operator:
     def _check_fresh(self, result, tensors):
         if "composite" in self.kernels:
             return
-        places = {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
+        places = {_C.storage_id(t) for t in tensors if t.numel()}
         for t in _tensors(result if isinstance(result, (tuple, list)) else [result]):
-            place = t.untyped_storage().data_ptr() if t.numel() else None
-            if place is not None and place in places:
+            place = _C.storage_id(t) if t.numel() else 0
+            if place and place in places:
                 raise RuntimeError(
                     f"{self.qualified}: it returns an input, or one tensor twice, and results of a custom operator "
                     "share no memory with anything; return a clone (x.clone()) instead")
-            places.add(place)
+            places.add(place)  # 0: it has no memory
 
 
 class _Recorded(Function):
@@ -207,11 +209,13 @@ def _element(value, dim, k):
 
 
 def _tensors(values):
+    found = []
     for v in values:
         if isinstance(v, _C.Tensor):
-            yield v
+            found.append(v)
         elif isinstance(v, (list, tuple)):
-            yield from (t for t in v if isinstance(t, _C.Tensor))
+            found += [t for t in v if isinstance(t, _C.Tensor)]
+    return found
 
 
 def _flattened(args):

@@ -35,8 +35,8 @@ class RemovableHandle:
         return [table for table in found if table is not None]
 
     def __getstate__(self):
-        hooks, *marks = self._tables() or [None]
-        return hooks, self.id, marks
+        marks = [ref() for ref in self._marks]
+        return self.hooks_dict_ref(), self.id, [table for table in marks if table is not None]
 
     def __setstate__(self, state):
         hooks, self.id, marks = state
