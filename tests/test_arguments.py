@@ -30,7 +30,8 @@ REASONS = {
     "rules and parts of kernels have one form per table; each takes what some of them need": """
         cuda/kernels/reductions: _own result""",
     "Python gives a constructor's arguments to __new__ and to __init__, which read what they decide": """
-        _absent/streams: __new__ options, __init__ device; cuda/streams: __new__ device priority args kwargs""",
+        _absent/streams: __new__ priority enable_timing blocking interprocess, __init__ device;
+        cuda/streams: __new__ device priority kwargs enable_timing blocking interprocess external""",
     "layers for training and of reference have no scales from before; hooks and fusers take what all of them get": """
         ao/nn/intrinsic/qat/modules/conv_fused: from_float use_precomputed_fake_quant;
         ao/nn/intrinsic/qat/modules/linear_fused: from_float use_precomputed_fake_quant;

@@ -36,7 +36,9 @@ OPTIONS = {"layout", "dtype", "device", "requires_grad", "pin_memory", "memory_f
 #: parameters that PyTorch's documentation names and its functions refuse by name
 REFUSED = {"torch.Tensor.new_tensor": ("layout", "pin_memory"), "torch.set_num_threads": ("int",),
            "torch.set_num_interop_threads": ("int",), "torch.Generator.set_state": ("new_state",),
-           "torch.Generator.graphsafe_set_state": ("state",)}
+           "torch.Generator.graphsafe_set_state": ("state",), "torch.nested.to_padded_tensor": ("out",),
+           "torch.distributed.checkpoint.FsspecWriter": ("cache_staged_state_dict",), "torch.cuda.GreenContext": (
+               "num_sms", "sm_partition", "workqueue_scope", "workqueue_concurrency_limit", "device_id")}
 POSITIONAL = ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD")
 Row = collections.namedtuple("Row", "name kind repositories files parameters note")
 #: what another package has: torchvision's own files run beside this library

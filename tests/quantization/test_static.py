@@ -283,7 +283,7 @@ def test_tables_and_pairs_of_all_codes():
 
 def test_pools_of_the_package():
     x = codes(2, 4, 6, 6)
-    assert flambeau.quantized_max_pool2d(x, [2, 2]).equal(F.max_pool2d(x, 2))
+    assert flambeau.quantized_max_pool2d(input=x, kernel_size=[2, 2]).equal(F.max_pool2d(x, 2))
     assert flambeau.quantized_max_pool1d(x[0], [3], [2], [1]).equal(F.max_pool1d(x[0], 3, 2, 1))
     assert flambeau.quantized_max_pool3d(x[None], [2, 2, 2]).equal(F.max_pool3d(x[None], 2))
 

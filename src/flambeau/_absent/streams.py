@@ -38,7 +38,7 @@ class Stream:
     device_index, stream_id, native_handle = -1, 0, 0
     device_type, device = 0, _C.device("cpu")
 
-    def __new__(cls, device=None, **options):
+    def __new__(cls, device=None, *, priority=0):
         return object.__new__(_class_for(Stream, device) if cls is Stream else cls)
 
     def __init__(self, device=None, *, priority=0):
@@ -84,7 +84,7 @@ class Event:
     made_for = "cpu"
     event_id, device = 0, _C.device("cpu")
 
-    def __new__(cls, device=None, **options):
+    def __new__(cls, device=None, *, enable_timing=False, blocking=False, interprocess=False):
         return object.__new__(_class_for(Event, device) if cls is Event else cls)
 
     def __init__(self, device=None, *, enable_timing=False, blocking=False, interprocess=False):

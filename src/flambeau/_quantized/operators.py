@@ -172,5 +172,18 @@ def space():
 
 # --- functions of the package -----------------------------------------------------------------------------------------
 
-quantized_batch_norm = norms.batch_norm("batch_norm")
-quantized_max_pool1d, quantized_max_pool2d, quantized_max_pool3d = map(functions.max_pool, (1, 2, 3))
+def quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point):
+    """Batch normalization of codes with given means and variances, in another scale."""
+    return SPACE["batch_norm"](input, weight, bias, mean, var, eps, output_scale, output_zero_point)
+
+
+def _pool(dims):
+    compute = functions.max_pool(dims)
+
+    def pool(input, kernel_size, stride=(), padding=(0,) * dims, dilation=(1,) * dims, ceil_mode=False):
+        return compute(input, kernel_size, stride, padding, dilation, ceil_mode)
+    pool.__doc__ = compute.__doc__
+    return pool
+
+
+quantized_max_pool1d, quantized_max_pool2d, quantized_max_pool3d = map(_pool, (1, 2, 3))

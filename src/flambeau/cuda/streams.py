@@ -127,7 +127,7 @@ class Event(streams.Event):
     work that is recorded, each replay marks it or waits for it, so that streams outside of the graph can follow.
     """
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, enable_timing=False, blocking=False, interprocess=False, external=False):
         return object.__new__(cls)
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
