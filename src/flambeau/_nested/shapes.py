@@ -204,7 +204,7 @@ def _flatten(self, start_dim=0, end_dim=-1):
         view = as_jagged(self)
         if not self._form.batch:
             return self
-        if view is None or a <= view._form.ragged - 1 <= b:  # a view of parts of one size is ragged in some dimension too
+        if view is None or a <= view._form.ragged - 1 <= b:  # of parts of one size too, some dimension is ragged
             return each_part(OPS["flatten"], (self, start_dim, end_dim), {})
         return strided(_flatten(view, start_dim, end_dim))
     form = self._form
