@@ -26,7 +26,7 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     """Whether `func`'s gradients agree with central differences, for each input that requires a gradient.
 
     Raises GradcheckError (or returns False with `raise_exception=False`) where they do not. Inputs should be
-    float64 or complex128 (others are warned of). `fast_mode` compares one random projection instead of the whole Jacobian;
+    float64 or complex128; others are warned of. `fast_mode` compares one random projection, not the whole Jacobian;
     `check_forward_ad` compares forward mode along random directions, `check_batched_grad` and
     `check_batched_forward_grad` compare both modes under vmap with one vector after the other. Of sparse inputs
     `masked=True` compares the places that they have; otherwise they get all places.
