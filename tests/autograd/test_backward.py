@@ -309,5 +309,26 @@ def test_materialized_gradients_take_part_in_further_ones():
 
 
 def test_gradients_by_nothing():
-    with pytest.raises(RuntimeError, match="inputs is empty"):
+    with pytest.raises(ValueError, match="inputs is empty"):
         grad(flambeau.ones(1, requires_grad=True), [])
+
+
+def test_a_given_gradient_takes_the_dtype_of_its_tensor():
+    for layer in (flambeau.nn.Linear(2, 3), flambeau.nn.Conv2d(2, 3, 1)):
+        layer.bfloat16()
+        y = layer(flambeau.ones((1, 2, 1, 1) if layer.weight.ndim == 4 else (1, 2), dtype=flambeau.bfloat16))
+        seen = []
+        y.retain_grad()
+        y.register_hook(lambda g, seen=seen: seen.append(g.dtype))
+        y.backward(flambeau.ones(y.shape, dtype=flambeau.float64))
+        assert seen == [y.grad.dtype] == [layer.weight.grad.dtype] == [flambeau.bfloat16]
+    x = flambeau.ones(2, requires_grad=True)
+    assert grad(x * 3, x, flambeau.tensor([1, 2]))[0].tolist() == [3, 6]
+    edge = flambeau.autograd.graph.get_gradient_edge(x * 3)
+    assert grad(edge, x, flambeau.ones(2, dtype=flambeau.float64))[0].tolist() == [3, 3]
+
+
+def test_the_gradient_by_its_private_name():
+    x = flambeau.ones(2, requires_grad=True)
+    x._grad = flambeau.tensor([1.0, 2.0])
+    assert x.grad is x._grad and x.grad.tolist() == [1, 2]

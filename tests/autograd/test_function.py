@@ -323,3 +323,20 @@ def test_backward_under_both_names():
 
     with pytest.raises(RuntimeError, match="both backward and vjp"):
         Both.apply(flambeau.ones(1, requires_grad=True)).backward()
+
+
+def test_saved_tensors_by_their_old_name():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * ctx.saved_variables[0] * grad
+
+    x = flambeau.tensor([3.0], requires_grad=True)
+    with pytest.warns(DeprecationWarning, match="saved_tensors"):
+        Square.apply(x).backward()
+    assert x.grad.item() == 6

@@ -62,3 +62,47 @@ def test_sparse_inputs(layout, masked):
         assert gradcheck(lambda x, d: (x.to_dense() * d, x * 2), (x, d), masked=masked, fast_mode=fast)
     with pytest.raises(GradcheckError):
         gradcheck(lambda x, d: x.to_dense() * x.to_dense().detach(), (x, d), masked=masked)
+
+
+def test_a_backward_that_is_not_linear_is_found():
+    def shifted(x):
+        y = x.clone()
+        y.register_hook(lambda g: g + 1e-2)
+        return y
+
+    x = flambeau.ones(2, dtype=flambeau.float64, requires_grad=True)
+    for fast_mode in (False, True):
+        with pytest.raises(GradcheckError, match="multiplied by the gradient"):
+            gradcheck(shifted, (x,), atol=0.1, fast_mode=fast_mode)
+        assert not gradcheck(shifted, (x,), atol=0.1, fast_mode=fast_mode, raise_exception=False)
+
+
+def test_single_precision_is_warned_of():
+    x = flambeau.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="float64"):
+        assert gradcheck(lambda x: x * x, (x,), eps=1e-2, atol=1e-2)
+
+
+def test_forward_mode_of_a_function_with_its_context_in_forward():
+    class Scaled(flambeau.autograd.Function):
+        factor = 2.0
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * ctx.saved_tensors[0] * grad
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return Scaled.factor * ctx.saved_tensors[0] * tangent
+
+    x = flambeau.tensor([1.0, 3.0], dtype=flambeau.float64, requires_grad=True)
+    assert gradcheck(Scaled.apply, (x,), check_forward_ad=True)
+    Scaled.factor = 3.0
+    with pytest.raises(GradcheckError, match="forward mode"):
+        gradcheck(Scaled.apply, (x,), check_forward_ad=True)

@@ -413,3 +413,10 @@ def test_to_takes_non_blocking_after_the_dtype_only():
             nn.Linear(1, 1).to(*given)
     for given in (("cpu", None, True), (flambeau.float64, True), (flambeau.ones(1), True)):
         nn.Linear(1, 1).to(*given)
+
+
+def test_a_module_is_not_copied_by_to():
+    layer = nn.Linear(2, 2)
+    with pytest.raises(RuntimeError, match="deepcopy"):
+        layer.to("cpu", copy=True)
+    assert layer.to("cpu", copy=False) is layer

@@ -277,3 +277,20 @@ def test_cells_without_hidden_units():
             found = cell(flambeau.ones(shape))
             for state in found if isinstance(found, tuple) else (found,):
                 assert state.shape == (*shape[:-1], 0)
+
+
+def test_only_an_lstm_projects():
+    for kind in (nn.RNN, nn.GRU):
+        for size in (0, 2):
+            with pytest.raises(ValueError, match="belongs to LSTM"):
+                kind(3, 4, proj_size=size)
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            kind(3, 4, size=2)
+
+
+def test_weights_in_one_list():
+    lstm = nn.LSTM(2, 3, 2, bidirectional=True)
+    weights = lstm._flat_weights
+    assert [id(w) for w in weights] == [id(w) for w in lstm.parameters()]
+    lstm._flat_weights = [nn.Parameter(flambeau.zeros_like(w)) for w in weights]
+    assert all(not w.any() for w in lstm.parameters()) and lstm(flambeau.ones(1, 1, 2))[0].count_nonzero() == 0

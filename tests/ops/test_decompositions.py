@@ -266,3 +266,18 @@ def test_no_reflections_have_a_derivative_of_zero():
         assert q.requires_grad and flambeau.equal(q, flambeau.eye(*shape[-2:], dtype=a.dtype).expand(shape))
         ga, gtau = flambeau.autograd.grad(q.sum(), (a, tau))
         assert flambeau.equal(ga, flambeau.zeros(shape, dtype=a.dtype)) and gtau.shape == tau.shape
+
+
+@pytest.mark.parametrize("shape", ((6, 6), (2, 6, 6)))
+def test_gradients_of_lobpcg_are_symmetric(shape):
+    root = flambeau.rand(*shape, dtype=flambeau.float64)
+    A = (root @ root.mT / 10).requires_grad_()
+
+    def pairs(A):
+        values, vectors = flambeau.lobpcg(A, k=2)
+        return values, vectors * vectors.gather(-2, vectors.abs().max(-2, keepdim=True)[1]).sign()
+
+    assert gradcheck(pairs, A, fast_mode=True)
+    values, vectors = pairs(A)
+    (values.sum() + vectors.sum()).backward()
+    assert flambeau.allclose(A.grad, A.grad.mT)

@@ -105,3 +105,10 @@ def test_pairs_of_rows_longer_and_shorter_than_vectors(n, d, dtype):
 def test_cosine_similarity_of_two_dtypes():
     found = flambeau.cosine_similarity(flambeau.tensor([3, 4]), flambeau.tensor([3.0, 4.0]), dim=0)
     assert found.dtype == flambeau.float32 and abs(found.item() - 1) < 1e-6
+
+
+@pytest.mark.parametrize("p", (0, 0.5, 1, 1.5, 2, 3, float("inf")))
+def test_no_distance_pulls_nowhere(p):
+    x = flambeau.tensor([[1.0, -2.0], [1.0, -2.0]], requires_grad=True)
+    (flambeau.pdist(x, p).sum() + flambeau.cdist(x, x.detach(), p).sum()).backward()
+    assert x.grad.tolist() == [[0, 0], [0, 0]]

@@ -87,7 +87,7 @@ def test_nan_is_the_largest_and_empty_bags_are_zero():
 @pytest.mark.parametrize("mode", REDUCE)
 def test_an_index_outside_of_the_table(mode):
     for wrong in (3, -1):
-        with pytest.raises(IndexError, match="outside of weight, which has 3 rows"):
+        with pytest.raises(RuntimeError, match="outside of weight, which has 3 rows"):
             F.embedding_bag(flambeau.tensor([[0, wrong]]), flambeau.randn(3, 2), mode=mode)
     with pytest.raises(RuntimeError, match="floating point"):
         F.embedding_bag(flambeau.tensor([[0]]), flambeau.ones(3, 2, dtype=flambeau.int64), mode=mode)
@@ -118,3 +118,33 @@ def test_rows_of_the_largest(include_last):
     assert made.tolist() == [[3, 5, 2], [0, 0, 0], [1, 6, 7]] and sizes.tolist() == [3, 0, 2]
     assert rows.tolist() == [[1, 0, 0], [0, 0, 0], [0, 3, 3]] and bags.tolist() == [0, 0, 0, 2, 2]
     assert flambeau.embedding_bag(weight, index, offsets, mode=0)[3].numel() == 0
+
+
+def test_a_sparse_gradient_has_indices_of_its_own():
+    layer, rows = flambeau.nn.Embedding(10, 2, sparse=True), flambeau.tensor([7, 1, 3])
+    layer(rows).sum().backward()
+    rows[0] = 8
+    assert layer.weight.grad._indices().tolist() == [[7, 1, 3]]
+
+
+@pytest.mark.parametrize("mode", ("sum", "mean", "max"))
+@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.float16))
+def test_empty_bags_alone(mode, dtype):
+    layer = flambeau.nn.EmbeddingBag(3, 2, mode=mode, dtype=dtype)
+    made = layer(flambeau.zeros(0, dtype=flambeau.int64), flambeau.zeros(4, dtype=flambeau.int64))
+    made.sum().backward()
+    assert not made.any() and not layer.weight.grad.any()
+
+
+def test_what_bags_refuse():
+    weight, rows, bags = flambeau.ones(5, 2), flambeau.tensor([0, 1, 2]), flambeau.tensor([0, 2])
+    bag = flambeau.nn.functional.embedding_bag
+    for padding_idx in (-6, 5):
+        with pytest.raises(RuntimeError, match="padding_idx must name"):
+            bag(rows, weight, bags, padding_idx=padding_idx)
+    with pytest.raises(RuntimeError, match="dtype of weight"):
+        bag(rows, weight, bags, mode="sum", per_sample_weights=flambeau.ones(3).double())
+    with pytest.raises(ValueError, match="2 dimensions"):
+        bag(rows, weight[0], bags)
+    with pytest.raises(RuntimeError, match="offsets of int64"):
+        bag(rows, weight, bags.float())

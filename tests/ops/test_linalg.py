@@ -396,3 +396,35 @@ def test_large_products_are_exact_for_small_integers(m, n, k, dtype):
             assert np.array_equal((x @ y).numpy(), product)
             assert np.array_equal(flambeau.nn.functional.linear(x, y.T, as_tensor[3]).numpy(), product + bias)
             assert np.array_equal(flambeau.addmm(as_tensor[2], x, y, beta=3, alpha=2).numpy(), 3 * c + 2 * product)
+
+
+@pytest.mark.parametrize("norm", (flambeau.linalg.vector_norm, flambeau.linalg.norm, flambeau.norm,
+                                  flambeau.linalg.matrix_norm), ids=lambda norm: norm.__name__)
+def test_dtypes_of_norms(norm):
+    x = flambeau.tensor([[3.0, 4.0]])
+    assert norm(x, dtype=flambeau.float64).dtype == norm(x + 0j, dtype=flambeau.complex128).dtype == flambeau.float64
+    assert norm(x + 0j, dtype=flambeau.complex64).dtype == flambeau.float32
+    for given, dtype in ((x, flambeau.complex64), (x, flambeau.int32), (x + 0j, flambeau.float32)):
+        with pytest.raises(RuntimeError, match="is computed in a"):
+            norm(given, dtype=dtype)
+    with pytest.raises(RuntimeError, match="narrower"):
+        norm(x, dtype=flambeau.float16)
+
+
+def test_factors_of_addr():
+    ints = [flambeau.ones(shape, dtype=flambeau.int64) for shape in ((2, 3), 2, 3)]
+    assert flambeau.addr(*ints, beta=2, alpha=3).tolist() == [[5, 5, 5]] * 2
+    for wrong in (2.5, True, 2j):
+        for name in ("beta", "alpha"):
+            with pytest.raises(RuntimeError, match=f"addr: {name}"):
+                flambeau.addr(*ints, **{name: wrong})
+    bools = [t.bool() for t in ints]
+    assert flambeau.addr(*bools, beta=False, alpha=2).dtype == flambeau.bool
+    assert flambeau.addr(*(t.double() for t in ints), beta=2.5).tolist() == [[3.5] * 3] * 2
+
+
+def test_products_of_several_dtypes_are_refused():
+    with pytest.raises(RuntimeError, match="of one dtype"):
+        flambeau.linalg.multi_dot([flambeau.ones(2, 3), flambeau.ones(3, 3).double()])
+    with pytest.raises(ValueError, match="no operand"):
+        flambeau.einsum("i")

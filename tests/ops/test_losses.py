@@ -186,3 +186,8 @@ def test_the_gradient_of_nll_loss_of_nothing():
         x = flambeau.zeros(shape, requires_grad=True)
         F.nll_loss(x, flambeau.zeros(shape[0], *shape[2:], dtype=flambeau.int64)).backward()
         assert x.grad.shape == shape
+
+
+def test_many_labels_as_integers():
+    x, target = flambeau.randn(3, 5), flambeau.tensor([[1, 0, 0, 1, 1]] * 3)
+    assert F.multilabel_soft_margin_loss(x, target) == F.multilabel_soft_margin_loss(x, target.float())

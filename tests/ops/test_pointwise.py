@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import flambeau
+from flambeau.autograd import gradcheck
 
 nan, inf = math.nan, math.inf
 
@@ -466,3 +467,11 @@ def test_rows_in_their_place():
     np.testing.assert_array_equal(out.numpy(), np.concatenate([a * 0, a * 2], -1))
     wide, short = flambeau.arange(12.0).reshape(4, 3), flambeau.arange(3.0)
     assert wide.lerp(short, 0.5).tolist() == ((wide + short) / 2).tolist()
+
+
+@pytest.mark.parametrize("base", (-2.0, 2.0, -1))
+def test_complex_powers_of_real_numbers_have_gradients(base):
+    exponent = flambeau.tensor([1 + 2j, -0.5j, 2], dtype=flambeau.complex128, requires_grad=True)
+    assert gradcheck(lambda e: flambeau.pow(base, e), (exponent,))
+    base = flambeau.tensor(float(base), dtype=flambeau.float64, requires_grad=True)
+    assert gradcheck(flambeau.pow, (base, exponent))

@@ -411,3 +411,10 @@ def test_hooks_see_sparse_gradients():
     assert seen == [fb.sparse_coo]
     grad, = fb.autograd.grad(e(fb.tensor([1, 2])).sum(), e.weight)
     assert grad.is_sparse and grad._nnz() == 2
+
+
+def test_methods_by_the_class():
+    x = fb.eye(3).to_sparse_csr()
+    assert fb.Tensor.crow_indices(x).tolist() == x.crow_indices().tolist() == [0, 1, 2, 3]
+    with pytest.raises(RuntimeError, match="sparse row"):
+        fb.Tensor.crow_indices(fb.eye(3))

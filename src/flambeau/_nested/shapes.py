@@ -12,7 +12,7 @@ from ..ops.dims import wrap_dims
 from ..ops.kinds import OPS
 from .along import named
 from .pointwise import spread
-from .rules import collected, is_strided, jagged, part_dim, part_dims, per_part, refuse, rule, strided
+from .rules import collected, each_part, is_strided, jagged, part_dim, part_dims, per_part, refuse, rule, strided
 from .sequences import Jagged, Windows, sequences_of
 from .tensor import as_jagged, is_nested, is_packed, joined, make, packed, parts_of, values_like, values_of
 
@@ -197,9 +197,16 @@ def _view_as(self, other):
     return _reshape(self, other.shape)
 
 
-@jagged("flatten")
+@rule("flatten")
 def _flatten(self, start_dim=0, end_dim=-1):
     a, b = (part_dim(d, self.dim(), "flatten") for d in (start_dim, end_dim))
+    if is_strided(self):
+        view = as_jagged(self)
+        if not self._form.batch:
+            return self
+        if view is None or a <= view._form.ragged - 1 <= b:  # of parts of one size too, some dimension is ragged
+            return each_part(OPS["flatten"], (self, start_dim, end_dim), {})
+        return strided(_flatten(view, start_dim, end_dim))
     form = self._form
     if a <= form.ragged - 1 <= b and a != b:
         raise RuntimeError(f"flatten: dimensions {a + 1} to {b + 1} contain the ragged one, {form.ragged}; values() "

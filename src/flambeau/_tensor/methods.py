@@ -232,6 +232,7 @@ def _imaginary_part(self):
         raise _NoImaginaryPart(str(error)) from None
 
 
+Tensor._grad = Tensor.grad  # optimizers of others set it
 Tensor.T = property(views.numpy_T, doc="The dimensions in reverse order.")
 Tensor.mT = property(views.mT, doc="The last two dimensions exchanged.")
 Tensor.mH = property(views.adjoint, doc="The last two dimensions exchanged, conjugated.")

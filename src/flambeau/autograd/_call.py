@@ -51,7 +51,7 @@ def _gradient(op, k, y, g):
     if g.is_complex() != y.is_complex():
         raise RuntimeError(f"{op}: for a {'complex' if y.is_complex() else 'real'} tensor {k} ({y.dtype}) "
                            f"expected a gradient of the same kind, got {g.dtype}")
-    return g
+    return g if g.dtype is y.dtype else g.to(y.dtype)  # the rules compute in the dtype of their results
 
 
 def _edge_gradient(op, k, edge, g):
@@ -65,7 +65,7 @@ def _edge_gradient(op, k, edge, g):
     if g.shape != shape:
         raise RuntimeError(f"{op}: gradient {k} must have the shape of its tensor, {list(shape)}, got "
                            f"{list(g.shape)}")
-    return g
+    return g if g.dtype is dtype else g.to(dtype)
 
 
 def _given_inputs(inputs):
@@ -114,7 +114,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     outputs = _tensors(outputs, "grad: outputs")
     inputs = _tensors(inputs, "grad: inputs")
     if not inputs:
-        raise RuntimeError("grad: inputs is empty; name the tensors by which to differentiate")
+        raise ValueError("grad: inputs is empty; name the tensors by which to differentiate")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         found = importlib.import_module("flambeau._transforms.reverse").batched_gradients(

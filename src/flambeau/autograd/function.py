@@ -74,6 +74,12 @@ class FunctionCtx:
             self._saved = None
         return tensors
 
+    @property
+    def saved_variables(self):
+        """saved_tensors, by the name it had when tensors were wrapped in Variables."""
+        warnings.warn("ctx.saved_variables is an old name; read ctx.saved_tensors", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
 
 class _Context(FunctionCtx):
     """The context one call of `apply` makes."""

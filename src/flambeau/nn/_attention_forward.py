@@ -119,7 +119,7 @@ def _mask(attn_mask, key_padding_mask, batch, heads, steps, keys, dtype):
     if attn_mask is not None:
         expected = {2: (steps, keys), 3: (batch * heads, steps, keys)}.get(attn_mask.dim())
         if expected is None:
-            raise RuntimeError(f"MultiheadAttention: attn_mask must have 2 or 3 dimensions, got {attn_mask.dim()}")
+            raise AssertionError(f"MultiheadAttention: attn_mask must have 2 or 3 dimensions, got {attn_mask.dim()}")
         if tuple(attn_mask.shape) != expected:
             raise RuntimeError(
                 f"The shape of the {attn_mask.dim()}D attn_mask is {list(attn_mask.shape)}, but should be {expected}."

@@ -10,6 +10,7 @@ from .._tensor.overriding import has_torch_function as has_torch_function
 from .._tensor.overriding import has_torch_function_unary as has_torch_function_unary
 from .._tensor.overriding import has_torch_function_variadic as has_torch_function_variadic
 from ..ops.kinds import ALIASES, OPS
+from . import grad as grad
 from ._attention_forward import multi_head_attention_forward as multi_head_attention_forward
 from ._chunked_loss import linear_cross_entropy as linear_cross_entropy
 from ._scaled_groups import scaled_grouped_mm as scaled_grouped_mm

@@ -19,10 +19,16 @@ csr_mm = primitive(
     d={"values": lambda g, crow, col, dense: csr_sampled(crow, col, g, dense.conj()),
        "dense": lambda g, crow, col, values, dense_shape: _transposed_mm(values.conj(), crow, col, g, dense_shape[0])})
 
+def _max_share(g, rows, shape):
+    """What each element of a dense matrix of this shape gets, `rows` naming the one whose maximum was taken."""
+    if shape[0] == 0:
+        return g.new_zeros(shape)
+    return g.new_zeros(shape).scatter_add_(0, rows.clamp(min=0), g.masked_fill(rows < 0, 0))
+
+
 csr_max = primitive(
     "csr_max(Tensor crow, Tensor col, Tensor dense) -> (Tensor, Tensor)", namespace=None, skip=_SKIP,
-    d={"dense": lambda g0, result1, dense_shape: g0.new_zeros(dense_shape).scatter_add_(
-        0, result1.clamp(min=0), g0.masked_fill(result1 < 0, 0))})
+    d={"dense": lambda g0, result1, dense_shape: _max_share(g0, result1, dense_shape)})
 
 csr_sampled = primitive(
     "csr_sampled(Tensor crow, Tensor col, Tensor a, Tensor b) -> Tensor", namespace=None, skip=_SKIP,

@@ -26,7 +26,7 @@ def _pull(diff, result, g, p):
         return diff.sign() * g.unsqueeze(-1)
     if p == inf:
         return diff.sign() * (diff.abs() == result.unsqueeze(-1)) * g.unsqueeze(-1)
-    strength = g / result.masked_fill(result == 0, inf) ** (p - 1)
+    strength = g.masked_fill(result == 0, 0) / result.masked_fill(result == 0, 1) ** (p - 1)
     size = diff.abs()
     return diff.sign() * size.masked_fill(size == 0, 1 if p < 1 else 0) ** (p - 1) * strength.unsqueeze(-1)
 

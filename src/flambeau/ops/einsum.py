@@ -197,7 +197,7 @@ def einsum(*args):
     else:
         equation, operands = _from_sublists(given)
     if not operands:
-        raise RuntimeError("einsum: no operand is given; at least one is needed")
+        raise ValueError("einsum: no operand is given; at least one is needed")
     try:
         ndims = tuple([x.ndim for x in operands])
     except AttributeError:

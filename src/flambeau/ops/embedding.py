@@ -27,7 +27,7 @@ def _embedding_backward(g, indices, rows, padding_idx, scale, sparse):
         return embedding_dense_backward(g, indices, rows, padding_idx, scale)
     if scale:
         raise RuntimeError("embedding: scale_grad_by_freq=True needs dense gradients; leave out sparse=True")
-    g, indices = g.reshape(-1, g.shape[-1]), indices.reshape(-1)
+    g, indices = g.reshape(indices.numel(), g.shape[-1]), indices.flatten().clone()  # the caller's may change
     if padding_idx >= 0:
         kept = (indices != padding_idx).nonzero().squeeze(1)
         g, indices = g.index_select(0, kept), indices.index_select(0, kept)
@@ -102,7 +102,13 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
                 f"embedding_bag: per_sample_weights {list(per_sample_weights.shape)} must be shaped as input "
                 f"{list(input.shape)}"
             )
+        if per_sample_weights.dtype is not weight.dtype:
+            raise RuntimeError(f"embedding_bag: per_sample_weights must have the dtype of weight, {weight.dtype}, got "
+                               f"{per_sample_weights.dtype}")
         per_sample_weights = per_sample_weights.reshape(-1)
+    if weight.ndim != 2:
+        raise ValueError(f"embedding_bag: weight must have 2 dimensions (rows, columns), got shape "
+                         f"{list(weight.shape)}")
     if not weight.is_floating_point():
         raise RuntimeError(f"embedding_bag: expected a weight of floating point numbers, got {weight.dtype}")
     bounds, input = _bags(input, offsets, include_last_offset)
@@ -111,6 +117,9 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
     if max_norm is not None:
         _renorm_(weight.detach(), input, max_norm, norm_type)
     if padding_idx is not None:
+        if not -len(weight) <= padding_idx < len(weight):
+            raise RuntimeError(f"embedding_bag: padding_idx must name one of the {len(weight)} rows of weight, got "
+                               f"{shown(padding_idx)}")
         keep = input != padding_idx % len(weight)
         bounds = OPS["cat"]([bounds[:1], keep.cumsum(0)])[bounds]
         input = input[keep]
@@ -118,7 +127,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
     try:
         made = _reduced_rows(weight, input, bounds, per_sample_weights, scale_grad_by_freq, mode, sparse)
     except IndexError:
-        raise IndexError(f"embedding_bag: an index lies outside of weight, which has {len(weight)} rows") from None
+        raise RuntimeError(f"embedding_bag: an index lies outside of weight, which has {len(weight)} rows") from None
     return made / bounds.diff().clamp(min=1).unsqueeze(1).to(made.dtype) if mode == "mean" else made
 
 
@@ -155,6 +164,8 @@ def _bags(input, offsets, include_last_offset):
                          f"{input.ndim}")
     if offsets is None or offsets.ndim != 1:
         raise ValueError("embedding_bag: a 1-D input needs offsets, a 1-D Tensor of the bags' first positions")
+    if offsets.dtype not in (_C.int64, _C.int32):
+        raise RuntimeError(f"embedding_bag: expected offsets of int64 or int32, got {offsets.dtype}")
     ends = offsets.tolist()
     if not include_last_offset:
         ends = [*ends, len(input)]

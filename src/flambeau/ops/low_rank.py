@@ -144,6 +144,8 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     k = (1 if X is None else X.shape[-1]) if k is None else k
     n = (k if X is None else X.shape[-1]) if n is None else n
     largest = True if largest is None else largest
+    if differentiated(A, B):  # symmetric matrices have symmetric gradients
+        A, B = (M if M is None else (M + _h(M)) / 2 for M in (A, B))
     if A.ndim > 2:
         batch = A.shape[:-2]
         one = [_one(*each, k, n, niter, tol, largest, tracker, index) for index, each in enumerate(zip(

@@ -146,7 +146,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     if input.shape != target.shape:
         raise RuntimeError(f"multilabel_soft_margin_loss: expected input and target of one shape, got "
                            f"{list(input.shape)} and {list(target.shape)}")
-    loss = OPS["binary_cross_entropy_with_logits"](input, target, reduction="none")
+    loss = OPS["binary_cross_entropy_with_logits"](input, target.to(input.dtype), reduction="none")
     if weight is not None:
         loss = loss * weight
     return reduced(loss.mean(-1), chosen(reduction, size_average, reduce))

@@ -2,6 +2,7 @@
 
 from math import inf
 
+from .._C import promote_types
 from .._shown import shown
 from ._restore import restore
 from .dims import wrap_dim, wrap_dims
@@ -28,6 +29,19 @@ def _norm_gradient(g, self, result, ord, dim, keepdim):
     return self * self.abs().pow(ord - 2).masked_fill(self == 0, 0) * (g / norm.pow(ord - 1)).masked_fill(norm == 0, 0)
 
 
+def _in_norm_dtype(self, dtype, api):
+    """self in the dtype its norm is computed in: of the same kind, real or complex, and no narrower."""
+    if dtype is None or dtype is self.dtype or not (self.is_floating_point() or self.is_complex()):
+        return self  # the kernel refuses integers
+    kind = "complex" if self.is_complex() else "floating-point"
+    if not (dtype.is_complex if self.is_complex() else dtype.is_floating_point):
+        raise RuntimeError(f"{api}: the norm of {self.dtype} is computed in a {kind} dtype, got dtype={dtype}")
+    if promote_types(self.dtype, dtype) is not dtype:
+        raise RuntimeError(f"{api}: dtype={dtype} is narrower than the input's {self.dtype}; convert the input or the "
+                           "result instead")
+    return self.to(dtype)
+
+
 _vector_norm = reduction("_vector_norm(Tensor self, float ord, int[]? dim, bool keepdim, dtype? dtype) -> Tensor",
                          node="LinalgVectorNormBackward0", d={"self": lambda g, self, result, ord, dim, keepdim:
                             _norm_gradient(g, self, result, ord, dim, keepdim)}, namespace=None,
@@ -43,9 +57,8 @@ def vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     >>> flambeau.linalg.vector_norm(flambeau.tensor([3., 4.]))
     tensor(5.)
     """
-    if self.is_complex():
-        self, dtype = self.abs(), None
-    return _vector_norm(self, ord, dim, keepdim, dtype)
+    self = _in_norm_dtype(self, dtype, "linalg.vector_norm")
+    return _vector_norm(self.abs() if self.is_complex() else self, ord, dim, keepdim, None)
 
 
 @composite("norm(Tensor self, any p=\"fro\", any dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
@@ -64,9 +77,8 @@ def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
         return OPS["linalg_matrix_norm"](self, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"norm: expected p to be a number, 'fro' or 'nuc', got {shown(p)}")
-    if self.is_complex():
-        self, dtype = self.abs(), None
-    return _vector_norm(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype)
+    self = _in_norm_dtype(self, dtype, "norm")
+    return _vector_norm(self.abs() if self.is_complex() else self, 2 if p in ("fro", None) else p, dim, keepdim, None)
 
 
 @composite("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", inplace=True, out=True,
@@ -115,10 +127,7 @@ def _largest(values, dim, keepdim=False):
 
 def _matrix_norm(self, ord, dim, keepdim, dtype, api="linalg.matrix_norm"):
     rows, columns = _check_norm(self, ord, dim, api)
-    if dtype is not None:
-        if self.is_complex() and not dtype.is_complex:
-            raise RuntimeError(f"{api}: the dtype {dtype} is not complex but the input is")
-        self = self.to(dtype)
+    self = _in_norm_dtype(self, dtype, api)
     if ord == "fro":
         return vector_norm(self, 2, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):

@@ -268,6 +268,17 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
     return _plus(self, beta, mv(mat, vec), alpha)
 
 
+def _check_factor(name, factor, dtype):
+    """RuntimeError for a number that results of this dtype cannot be multiplied by: no bool, and of no higher kind."""
+    if isinstance(factor, bool) and dtype is not _C.bool:
+        raise RuntimeError(f"addr: {name} may be a bool only where the result is one, got {name}={factor} for {dtype}; "
+                           f"use {int(factor)}")
+    if isinstance(factor, complex) and not dtype.is_complex:
+        raise RuntimeError(f"addr: {name} must be real for a result of {dtype}, got {factor}")
+    if isinstance(factor, float) and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"addr: {name} must be an integer for a result of {dtype}, got {factor}")
+
+
 @composite("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", autocast="given",
            out=True, inplace=True, samples="addr", older=_older("vec1", "vec2"))
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
@@ -277,7 +288,10 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
     >>> flambeau.addr(flambeau.ones(2), flambeau.ones(1), flambeau.ones(2))
     tensor([[2., 2.]])
     """
-    if self.dtype is vec1.dtype is vec2.dtype is _C.bool:
+    dtype = _C.promote_types(self.dtype, _C.promote_types(vec1.dtype, vec2.dtype))
+    _check_factor("beta", beta, dtype)
+    _check_factor("alpha", alpha, dtype)
+    if dtype is _C.bool:
         return (self & bool(beta)) | (outer(vec1, vec2) & bool(alpha))
     return _plus(self, beta, outer(vec1, vec2), alpha)
 
@@ -434,6 +448,9 @@ def multi_dot(tensors):
         if k and tensors[k - 1].shape[1] != t.shape[0]:
             raise RuntimeError(f"multi_dot(): tensors {k - 1} and {k} with shapes {list(tensors[k - 1].shape)} and "
                                f"{list(t.shape)} cannot be multiplied")
+        if t.dtype is not tensors[0].dtype:
+            raise RuntimeError(f"linalg.multi_dot: expected tensors of one dtype, got {tensors[0].dtype} and, as "
+                               f"tensor {k}, {t.dtype}")
     split = _cheapest([tensors[0].shape[0]] + [t.shape[1] for t in tensors])
 
     def product(i, j):

@@ -75,7 +75,8 @@ def _pow_exponent(g, self, exponent, result):
     """At base 0 the power does not depend on a positive exponent."""
     if hasattr(self, "dtype"):
         flat = (self == 0) if exponent.is_complex() else (self == 0) & (exponent >= 0)
-        return where(flat, 0.0, mul_conj(g, result * self.log()))
+        base = self.to(result.dtype) if result.is_complex() else self  # whose logarithm exists below zero too
+        return where(flat, 0.0, mul_conj(g, result * base.log()))
     if self == 0:
         return where(exponent >= 0, 0.0, mul_conj(g, result * -math.inf))
     base = math.log(self) if not isinstance(self, complex) and self > 0 else (exponent * 0 + self).log()

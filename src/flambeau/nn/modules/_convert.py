@@ -131,6 +131,9 @@ def _parse_to(*args, **kwargs):
     unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "memory_format", "tensor", "other"}
     if unknown:
         raise TypeError(f"to() received an invalid keyword argument {shown(sorted(unknown)[0])}")
+    if kwargs.get("copy"):
+        raise RuntimeError("Module.to: copy=True is an argument of Tensor.to; a module changes in place, so use "
+                           "copy.deepcopy(module).to(...) where the old one must stay")
     values = {"device": kwargs.get("device"), "dtype": kwargs.get("dtype")}
     rest = list(args)
     like = kwargs.get("tensor", kwargs.get("other"))

@@ -56,6 +56,16 @@ class RNNBase(Module):
         """Per layer and direction, the list of its weights."""
         return [[getattr(self, name) for name in names] for names in self._names]
 
+    @property
+    def _flat_weights(self):  # what wrappers that exchange the weights ask for; forward reads the attributes
+        return self._weights()
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights):
+        for name, weight in zip((name for names in self._names for name in names), weights, strict=True):
+            if weight is not getattr(self, name):
+                setattr(self, name, weight)
+
     def forward(self, input, hx=None):
         packed = input if isinstance(input, PackedSequence) else None
         x = input if packed is None else packed.data
@@ -182,6 +192,14 @@ def _check(mode, input_size, hidden_size, num_layers, dropout, proj_size):
                       stacklevel=4)
 
 
+def _no_projection(mode, kwargs):
+    """Only an LSTM has `proj_size`; nothing else is left over in `kwargs`."""
+    if "proj_size" in kwargs:
+        raise ValueError(f"{mode}: proj_size belongs to LSTM, whose hidden state can be projected; leave it out here")
+    for name in kwargs:
+        raise TypeError(f"{mode}.__init__() got an unexpected keyword argument {shown(name)}")
+
+
 class RNN(RNNBase):
     """h <- tanh(W_ih x + b_ih + W_hh h + b_hh) (or relu) over [L, N, input_size], in `num_layers` layers.
 
@@ -194,7 +212,8 @@ class RNN(RNNBase):
     """
 
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
-                 dropout=0.0, bidirectional=False, device=None, dtype=None):
+                 dropout=0.0, bidirectional=False, device=None, dtype=None, **kwargs):
+        _no_projection("RNN", kwargs)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"RNN: nonlinearity must be 'tanh' or 'relu', got {shown(nonlinearity)}")
         super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, bias, batch_first, dropout,
@@ -231,7 +250,8 @@ class GRU(RNNBase):
     """
 
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, device=None, dtype=None):
+                 bidirectional=False, device=None, dtype=None, **kwargs):
+        _no_projection("GRU", kwargs)
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
                          device, dtype)
 

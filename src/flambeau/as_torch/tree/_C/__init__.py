@@ -16,6 +16,7 @@ from ....amp import autocast
 from ....library._enumerations import DispatchKey as DispatchKey
 from ....nn.modules._convert import _parse_to
 
+has_lapack = has_mkldnn = has_openmp = has_spectral = True
 _nn = SimpleNamespace(_parse_to=_parse_to)
 _GRAPHS = "graphs of programs are not captured yet"
 _TensorMeta = type(_C.Tensor)
