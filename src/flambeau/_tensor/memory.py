@@ -153,7 +153,7 @@ def map2_(self, x, y, callable):
 
 def _replace(t, function, *sources):
     if t.requires_grad:
-        raise RuntimeError("apply_, map_ and map2_ change values behind autograd's back, so a tensor that requires grad "
+        raise RuntimeError("apply_, map_ and map2_ change values behind autograd's back: a tensor that requires grad "
                            "is refused; call x.detach() first")
     columns = [source.reshape(-1).tolist() for source in sources]
     values = [function(*row) for row in zip(*columns)]
