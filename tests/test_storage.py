@@ -63,6 +63,9 @@ def test_set_and_visits():
     assert flambeau.empty(0).set_(flambeau.arange(6.0).untyped_storage(), 1, (2,), (2,)).tolist() == [1, 3]
     assert flambeau.ones(3).apply_(lambda v: v + 1).tolist() == [2, 2, 2]
     assert flambeau.ones(2).map_(flambeau.tensor([1.0, 2.0]), lambda a, b: a + b).tolist() == [2, 3]
+    three = flambeau.arange(3.0)
+    assert three.map2_(flambeau.full((1,), 2.0), three, lambda a, b, c: a + b * c) is three
+    assert three.tolist() == [0, 3, 6]
     assert flambeau.ones(2, 3).t().dim_order() == (1, 0)
 
 

@@ -90,7 +90,7 @@ def test_dense_answers():
     assert x.dequantize().dtype is flambeau.float32 and x.is_signed() and not flambeau.is_inference(x)
     assert x.grad_dtype is flambeau.float32 and x.const_data_ptr() == x.data_ptr()
     for name in ("indices", "values", "coalesce", "crow_indices", "ccol_indices"):
-        with pytest.raises(RuntimeError, match="Strided"):
+        with pytest.raises(RuntimeError, match="this one is strided"):
             getattr(x, name)()
     with pytest.raises(AttributeError):
         _ = flambeau.no_such_name
@@ -211,10 +211,8 @@ def test_a_function_asks_and_is_called_back_past_the_question():
     assert has_torch_function((x,))
 
 
-def test_types_of_sparse_tensors_are_names():
+def test_types_of_sparse_tensors():
     for types, module in ((flambeau.sparse, "torch.sparse"), (flambeau.cuda.sparse, "torch.cuda.sparse")):
         assert types.FloatTensor.__module__ == module and types.LongTensor.is_sparse
-        assert not isinstance(flambeau.ones(2).to_sparse(), types.FloatTensor)
-        with pytest.raises(TypeError, match="dense tensors only"):
-            types.FloatTensor(2)
+        assert isinstance(flambeau.ones(2).to_sparse(), types.FloatTensor) == (not types.FloatTensor.is_cuda)
     assert flambeau.cuda.sparse.HalfTensor.is_cuda and not flambeau.sparse.HalfTensor.is_cuda

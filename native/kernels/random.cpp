@@ -270,40 +270,35 @@ void cpu_randint_like(Call& c) {
   fill_range(c, c.out(), generator(c, Low + 2), from, to);
 }
 
-// random_(self, int? from, int? to): a lone first number is `to`.
-struct Bounds {
-  bool whole = false, up = false;
-  int64_t from = 0, to = 0;
-};
-Bounds random_bounds(const Call& c) {
-  Bounds b;
-  if (!c.has(1) && !c.has(2)) b.whole = true;
-  else if (c.has(1) && c.has(2)) b.from = c.integer(1), b.to = c.integer(2);
-  else b.to = c.has(2) ? c.integer(2) : c.integer(1);
-  return b;
+// random_(self, int? from, int? to): without `to`, up to the greatest integer below which the dtype holds every one.
+uint64_t greatest(DType d) {
+  switch (d) {
+    case DType::Float64: return uint64_t(1) << 53;
+    case DType::Float32: return 1 << 24;
+    case DType::Float16: return 1 << 11;
+    case DType::BFloat16: return 1 << 8;
+    case DType::Int64: return ~uint64_t(0) >> 1;
+    case DType::UInt64: return ~uint64_t(0);
+    default: return uint64_t(limits(d).high);
+  }
 }
 void infer_random_(Call& c) {
   infer_self(c);
-  Bounds b = random_bounds(c);
-  if (is_complex(c.out().dtype)) not_implemented(c.name(), ": no integers for dtype ", dtype_name(c.out().dtype));
-  if (!b.whole) check_integers(c, c.out().dtype, b.from, b.to);
+  DType d = c.out().dtype;
+  int64_t from = c.has(1) ? c.integer(1) : 0;
+  if (is_complex(d)) not_implemented(c.name(), ": no integers for dtype ", dtype_name(d));
+  if (c.has(2)) return check_integers(c, d, from, c.integer(2));
+  if (double(from) < limits(d).low || (from > 0 && uint64_t(from) > greatest(d)))
+    runtime_error(c.name(), ": from=", from, " lies outside what ", dtype_name(d), " holds exactly, up to ", greatest(d));
 }
 void cpu_random_(Call& c) {
   Tensor& t = c.out();
   Generator& g = generator(c, 3);
-  Bounds b = random_bounds(c);
-  if (!b.whole) return fill_range(c, t, g, b.from, b.to);
-  uint64_t range;  // every integer the dtype holds exactly, from zero
-  switch (t.dtype) {
-    case DType::Float64: range = (uint64_t(1) << 53) + 1; break;
-    case DType::Float32: range = (1 << 24) + 1; break;
-    case DType::Float16: range = (1 << 11) + 1; break;
-    case DType::BFloat16: range = (1 << 8) + 1; break;
-    case DType::UInt64: range = 0; break;
-    default: range = t.dtype == DType::Int64 ? uint64_t(1) << 63 : uint64_t(limits(t.dtype).high) + 1;
-  }
-  if (t.dtype == DType::Int64 || t.dtype == DType::Float64 || t.dtype == DType::UInt64)
-    return fill_integers(c, t, g, range, 0);
+  int64_t from = c.has(1) ? c.integer(1) : 0;
+  if (c.has(2)) return fill_range(c, t, g, from, c.integer(2));
+  uint64_t range = greatest(t.dtype) - uint64_t(from) + 1;  // 0: all 64 bits
+  if (c.has(1) || t.dtype == DType::Int64 || t.dtype == DType::Float64 || t.dtype == DType::UInt64)
+    return fill_integers(c, t, g, range, from);
   fill_run<int64_t>(c, t, DType::Int64, g, [&](int64_t* to, int64_t n) {  // one word each, whatever the range
     for (int64_t k = 0; k < n; ++k) to[k] = int64_t(g.r32() % range);
   });

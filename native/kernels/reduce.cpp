@@ -128,10 +128,11 @@ void cpu_prod(Call& c) {
   }
 }
 
-// --- any, all (self, dim, keepdim) -----------------------------------------------------------------------------------
+// --- any, all (self, dim, keepdim): an empty list of dimensions, unlike an absent one, leaves each element by itself ---
 void infer_any(Call& c) {
   Tensor& x = c.tensor(0);
-  const uint64_t mask = c.hand_over(dims_mask(c, 1, x.ndim));
+  const bool none = c.args[1].tag == Tag::Ints && c.ints(1).empty();
+  const uint64_t mask = c.hand_over(none ? uint64_t(0) : dims_mask(c, 1, x.ndim));
   c.output(reduced_shape(x, mask, c.boolean(2)), x.dtype == DType::UInt8 ? DType::UInt8 : DType::Bool, x.device);
 }
 template <class F>

@@ -175,7 +175,9 @@ void infer_index_source(Call& c) {
     runtime_error(c.name(), "(): source must have the tensor's dtype ", dtype_name(t.dtype), ", got ",
                   dtype_name(source.dtype));
   const ErrorKind kind = std::string_view(c.name()) == "index_add" ? ErrorKind::Runtime : ErrorKind::Index;
-  if (source.ndim != t.ndim && !(source.ndim == 0 && index.numel <= 1 && t.ndim <= 1))
+  const bool alone = index.numel <= 1 && source.ndim + t.ndim == 1 &&  // one number, with and without a dimension
+                     (source.ndim == 0 || kind == ErrorKind::Index);
+  if (source.ndim != t.ndim && !alone)
     fail(kind, c.name(), "(): source ", shape_text(source.shape()), " and the tensor ", shape_text(t.shape()), " must "
          "have equally many dimensions");
   if (size_at(source, source.ndim ? int(d) : 0) != index.numel)

@@ -26,7 +26,7 @@ def test_a_step_that_truncates_to_zero_is_refused():
 
 
 CALLS = {"zeros": (2,), "full": ((2,), 1.5), "eye": (2,), "linspace": (0, 1, 3), "rand": (2,), "randperm": (3,),
-         "randint": (0, 3, (2,)), "arange": (3,)}
+         "randint": (0, 3, (2,)), "arange": (3,), "range": (0, 3)}
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -55,3 +55,10 @@ def test_cat_refuses_an_operand_as_out_even_if_it_is_empty():
     x = flambeau.empty(0)
     with pytest.raises(RuntimeError, match="shares memory with an input"):
         flambeau.cat([x, flambeau.ones(2, 3)], out=x)
+
+
+def test_of_no_tensors_and_of_several_dtypes():
+    assert flambeau.block_diag().shape == (1, 0)
+    for tensors in ((), ([],), (flambeau.arange(2), flambeau.arange(2.0))):
+        with pytest.raises(RuntimeError, match="meshgrid: "):
+            flambeau.meshgrid(*tensors, indexing="ij")

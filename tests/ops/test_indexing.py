@@ -344,3 +344,16 @@ def test_rows_of_other_types_are_added_in_order(width, dtype):
     assert flambeau.equal(start.t().index_add(1, index, rows.t()), expected.t())
     columns = index.expand(width, 12)
     assert flambeau.equal(start.t().contiguous().scatter_add(1, columns, rows.t().contiguous()), expected.t())
+
+
+def test_one_number_is_copied_with_or_without_a_dimension():
+    index, number = flambeau.tensor([0]), flambeau.tensor(3.0, requires_grad=True)
+    for x, source in ((flambeau.tensor(1.0), number), (flambeau.tensor(1.0), number.reshape(1)),
+                      (flambeau.tensor([1.0]), number)):
+        made = x.index_copy(0, index, source)
+        assert made.shape == x.shape and made.item() == 3
+        made.sum().backward()
+    assert number.grad == 3
+    assert flambeau.tensor(1.0).index_copy_(0, index[:0], flambeau.empty(0)) == 1
+    with pytest.raises(IndexError, match="equally many dimensions"):
+        flambeau.ones(2).index_copy(0, flambeau.tensor([0, 1]), number)

@@ -34,6 +34,12 @@ GOLDEN = [
       0.4900934100151062),
     ("empty(3).random_()", [8325664, 12888472, 1484222], 0.13203048706054688),
     ("empty(4, dtype=flambeau.int8).random_(3)", [2, 0, 2, 0], 0.30742281675338745),
+    ("empty(3).random_(1, None)", [8325805, 12888624, 1484406], 0.13203048706054688),
+    ("empty(3, dtype=flambeau.int32).random_(-3, None)", [1288333878, 228189716, 1036656504], 0.4900934100151062),
+    ("empty(3, dtype=flambeau.uint8).random_(200, None)", [204, 231, 221], 0.13203048706054688),
+    ("empty(3, dtype=flambeau.bfloat16).random_(-5, None)", [115, 186, 204], 0.13203048706054688),
+    ("empty(3, dtype=flambeau.int64).random_(-2**63, None)",
+      [-8322921849960486353, -5253828890213626688, -7327722439656189189], 0.4900934100151062),
     ("empty(8).bernoulli_(0.3)", [0, 0, 0, 0, 0, 0, 1, 0], 0.6976675987243652),
     ("bernoulli(full((8,), 0.3))", [0, 0, 1, 1, 0, 0, 0, 0], 0.455627977848053),
     ("bernoulli(full((4,), 0.3, dtype=flambeau.float64))", [0, 0, 0, 0], 0.455627977848053),
@@ -144,6 +150,7 @@ def test_generators_are_independent():
     (lambda: flambeau.multinomial(flambeau.tensor([0.0, 1.0]), 3), RuntimeError),
     (lambda: flambeau.multinomial(flambeau.tensor([float("nan"), 1.0]), 1), RuntimeError),
     (lambda: flambeau.bernoulli(flambeau.tensor([2.0])), RuntimeError),
+    (lambda: flambeau.empty(3, dtype=flambeau.uint8).random_(-3, None), RuntimeError),
     (lambda: flambeau.poisson(flambeau.tensor([-1.0])), RuntimeError),
     (lambda: flambeau.ones(3).expand(2, 3).uniform_(), RuntimeError),
     (lambda: flambeau.nn.functional.dropout(flambeau.ones(2), 1.5), ValueError),
@@ -158,3 +165,13 @@ def test_dropout_scales_gradients_as_it_scaled_values():
     y = flambeau.nn.functional.dropout(x, 0.25)
     y.sum().backward()
     assert (x.grad == y).all()
+
+
+@pytest.mark.parametrize("dtype", [flambeau.int64, flambeau.bool, flambeau.uint8, flambeau.float16])
+def test_bernoulli_into_any_dtype(dtype):
+    p, out = flambeau.full((4,), 0.3), flambeau.empty(4, dtype=dtype)
+    flambeau.manual_seed(0)
+    drawn = flambeau.bernoulli(p)
+    flambeau.manual_seed(0)
+    assert flambeau.bernoulli(p, out=out) is out
+    assert out.dtype == dtype and flambeau.equal(out.float(), drawn)

@@ -363,3 +363,15 @@ def test_the_gradient_of_an_extreme_that_is_nan_goes_to_those_that_are():
             x = flambeau.tensor(values, requires_grad=True)
             getattr(flambeau, name)(x).backward()
             assert x.grad.tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.uint8, flambeau.bool, flambeau.complex64])
+@pytest.mark.parametrize("name", ["any", "all"])
+def test_truth_over_no_dimensions_is_each_element_s(name, dtype):
+    x = flambeau.tensor([[0, 1], [2, 0], [3, 3]]).to(dtype)
+    truth, reduce = x != 0, getattr(flambeau, name)
+    whole = reduce(x)
+    for found in (reduce(x, ()), reduce(x, dim=[], keepdim=True), flambeau.vmap(lambda row: reduce(row, ()))(x)):
+        assert found.dtype == whole.dtype and flambeau.equal(found.bool(), truth)
+    assert flambeau.equal(reduce(x.t(), ()).bool(), truth.t()) and reduce(x, None).shape == whole.shape == ()
+    assert reduce(x.to("meta"), ()).shape == x.shape

@@ -208,6 +208,33 @@ def test_mmap_leaves_the_file_alone(tmp_path):
         flambeau.load(io.BytesIO(before), mmap=True)
 
 
+# --- storages by themselves
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("legacy", [False, True])
+def test_storages_share_with_tensors(tmp_path, legacy, mapped):
+    x, other = flambeau.arange(6.).reshape(2, 3), flambeau.arange(3)
+    flambeau.save([x[1], x.storage(), other.untyped_storage(), other, x.storage()], tmp_path / "s.pt",
+                  _use_new_zipfile_serialization=not legacy)
+    if mapped and legacy:
+        pytest.skip("the old format is not mapped")
+    part, floats, raw, whole, again = flambeau.load(tmp_path / "s.pt", mmap=mapped)
+    assert floats.dtype is flambeau.float32 and floats.tolist() == again.tolist() == x.flatten().tolist()
+    assert raw.dtype is flambeau.uint8 and raw.tolist() == other.untyped_storage().tolist()
+    part[0] = -1
+    assert floats[3] == again[3] == -1
+    assert floats.data_ptr() == again.data_ptr() == part.data_ptr() - 12 and raw.data_ptr() == whole.data_ptr()
+
+
+def test_one_memory_as_two_kinds_of_storage_is_refused():
+    x = flambeau.ones(2)
+    with pytest.raises(RuntimeError, match=r"save: obj\[1\] is a storage whose memory .* another dtype"):
+        flambeau.save([x, x.untyped_storage()], io.BytesIO())
+    with pytest.raises(TypeError, match="meta device"):
+        flambeau.save(flambeau.ones(2, device="meta").untyped_storage(), io.BytesIO())
+
+
 # --- what is refused on writing
 
 
@@ -221,7 +248,7 @@ def local_class():
 @pytest.mark.parametrize("obj", [
     lambda: 1, {"a": [1, lambda: 1]}, local_class(), local_class()(), collections.defaultdict(lambda: 1), sys,
     (x for x in "ab"), threading.Lock(), sys.stdout, [sys],
-    collections.namedtuple("P", "x")(1), flambeau.channels_last, flambeau.ones(2).untyped_storage(),
+    collections.namedtuple("P", "x")(1), flambeau.channels_last,
 ], ids=lambda obj: type(obj).__name__)
 def test_what_is_not_data_is_refused_and_nothing_is_written(tmp_path, obj):
     path = tmp_path / "x.pt"
@@ -573,8 +600,11 @@ def test_torch_reads_what_save_wrote(tmp_path):
     torch = pytest.importorskip("torch")
     found = flambeau.load(TORCH_FILE)
     found["ordinary"] = {"w": flambeau.randn(3, 4).t(), "u": flambeau.ones(2, dtype=flambeau.uint32)}
+    found["storages"] = [found["ordinary"]["w"].storage(), flambeau.arange(3).untyped_storage()]
     flambeau.save(found, tmp_path / "x.pt")
     read = torch.load(tmp_path / "x.pt", weights_only=True)
+    assert read["storages"][0].data_ptr() == read["ordinary"]["w"].data_ptr()
+    assert read["storages"][1].tolist() == found["storages"][1].tolist()
     assert read["ordinary"]["w"].tolist() == found["ordinary"]["w"].tolist()
     assert read["plain"] == found["plain"]
     assert read["row"].data_ptr() == read["base"].data_ptr() + 16

@@ -1,6 +1,8 @@
 """Tensor methods of other layouts, and of dtypes and devices that do not exist here: what a dense tensor answers, and
 what to do instead."""
 
+from functools import wraps
+
 from .. import _C
 from .._C import Tensor
 from .._tensor.methods import method
@@ -32,7 +34,7 @@ def _of_layout(name, layout):
         own = getattr(type(self), name)
         if own is not refuse:  # Tensor.crow_indices(x) of an x that has them
             return own(self)
-        raise RuntimeError(f"{name} expected {layout} tensor layout but got Strided")
+        raise RuntimeError(f"{name}: only {layout} tensors have them, and this one is strided")
 
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = f"Of {layout} tensors; this one is strided."
@@ -46,10 +48,22 @@ _LIKE = {
     "to_padded_tensor": lambda self, padding, output_size: None,
 }
 
+
+
+def _by_kind(refuse):
+    """The method of Tensor: `Tensor.indices(x)` asks the kind of tensor that x is, and refuses where it has none."""
+    @wraps(refuse)
+    def method(self, *args, **kwargs):
+        own = getattr(type(self), refuse.__name__, method)
+        return (refuse if own is method else own)(self, *args, **kwargs)
+
+    return method
+
+
 for _name, _reason in REFUSED.items():
-    setattr(Tensor, _name, refusal(_name, _reason, _LIKE.get(_name)))
+    setattr(Tensor, _name, _by_kind(refusal(_name, _reason, _LIKE.get(_name))))
 for _name, _layout in _OF_LAYOUT.items():
-    setattr(Tensor, _name, _of_layout(_name, _layout))
+    setattr(Tensor, _name, _by_kind(_of_layout(_name, _layout)))
 for _name in ("is_ipu", "is_xla", "is_maia", "is_mtia", "is_vulkan"):
     setattr(Tensor, _name, property(lambda self: False, doc="Whether it lives on that kind of device: no."))
 

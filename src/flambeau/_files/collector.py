@@ -48,8 +48,10 @@ class Collector:
             state = obj.parts, obj.kind
             self.parts[id(obj)] = state
             return Reduce(Global("torch", "ScriptObject"), (), state=state, new=True)
+        if flambeau.storage.is_storage(obj):
+            return self.bare(obj, place)
         kind = type(obj)
-        if isinstance(obj, (flambeau.memory_format, flambeau.UntypedStorage, flambeau.storage.TypedStorage)):
+        if isinstance(obj, flambeau.memory_format):
             raise TypeError(f"{place} is a {kind.__qualname__}, which cannot be stored as data; store a tensor")
         if isinstance(obj, (bool, int, float, str)) and kind.__module__ != "numpy" and not isinstance(obj, enum.Enum):
             return next(plain(obj) for plain in (bool, int, float, str) if isinstance(obj, plain))
@@ -124,16 +126,30 @@ class Collector:
         if t.device.type == "meta":
             args = (Global("torch", name), shape, strides, requires_grad)
             return Reduce(Global("torch._utils", "_rebuild_meta_tensor_no_storage"), args)
-        number, memory = self.storages.setdefault(_C.storage_id(t), (len(self.storages), _C.storage_bytes(t).cpu()))
-        nbytes = memory.numel()
         typed = _STORAGE_OF.get(name)
-        first, item = self.types.setdefault(number, (typed, t.element_size() if typed else 1))
-        kind = Global("torch", first) if first else Global("torch.storage", "UntypedStorage")
-        place = tag_of(t)
-        storage = Persistent(("storage", kind, str(number), place, nbytes // item, *self.more))
+        storage, first = self.reference(t, typed, t.element_size() if typed else 1)
         args = (storage, t.storage_offset(), shape, strides, requires_grad, OrderedDict())
         bits = {key: True for key, is_set in (("conj", t.is_conj()), ("neg", t.is_neg())) if is_set}
         more = (bits,) if bits else ()
         if typed and typed == first:
             return Reduce(Global("torch._utils", "_rebuild_tensor_v2"), args + more)
         return Reduce(Global("torch._utils", "_rebuild_tensor_v3"), (*args, Global("torch", name), *more))
+
+    def reference(self, t, typed, item):
+        """The storage of t, and the kind that the file gives it: the one it was first met with."""
+        number, memory = self.storages.setdefault(_C.storage_id(t), (len(self.storages), _C.storage_bytes(t).cpu()))
+        first, item = self.types.setdefault(number, (typed, item))
+        kind = Global("torch", first) if first else Global("torch.storage", "UntypedStorage")
+        return Persistent(("storage", kind, str(number), tag_of(t), memory.numel() // item, *self.more)), first
+
+    def bare(self, storage, place):
+        """A storage by itself: elements of its dtype, or bytes."""
+        if storage.device.type == "meta":
+            raise TypeError(f"{place} is a storage on the meta device, which has no memory to store")
+        untyped = isinstance(storage, flambeau.UntypedStorage) and not self.more  # which the old format does not know
+        typed = None if untyped else _STORAGE_OF.get(_dtype_name(storage.dtype))
+        made, first = self.reference(storage._owner.detach(), typed, storage.element_size() if typed else 1)
+        if first != typed:
+            raise RuntimeError(f"save: {place} is a storage whose memory is in the file already with another dtype; "
+                               "store one of the two, or a clone() of one")
+        return made

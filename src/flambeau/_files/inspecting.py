@@ -61,12 +61,12 @@ class Inspector(Loader):
 
     def storage(self, key):
         found = super().storage(key)
-        self.kinds.setdefault(key[2], found.dtype.itemsize if found.dtype is not None else 1)
+        self.kinds.setdefault(key[2], found.dtype.itemsize)
         return found
 
     def view(self, storage, dtype, offset, *rest):
         result = super().view(storage, dtype, offset, *rest)
-        return self.at(result, (storage.number, offset))
+        return self.at(result, (storage._entry[0], offset))
 
     def parameter(self, data, requires_grad, hooks):
         return self.at(super().parameter(data, requires_grad, hooks), self.places.get(id(data)))

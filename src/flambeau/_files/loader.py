@@ -16,6 +16,7 @@ import flambeau
 from .. import _C
 from .._shown import shown
 from .._tensor.copying import as_lazy
+from .._tensor.storage import TypedStorage
 from . import known, quantized
 from .extent import Outside, PickleError
 from .known import checked as _checked
@@ -38,14 +39,16 @@ _LONGEST_DEVICE = 40
 _LEAST_ALIGNMENT = 16  # of memory that kernels may read where it lies
 
 
-class _Storage(Outside):
-    """A storage of the file in memory: its number, its bytes, the dtype its class implies, where it is placed."""
+def _stored(number, memory, dtype):
+    """A storage of the file in memory: its number, its bytes, and the dtype its class implies, None of bytes alone."""
+    made = TypedStorage.__new__(TypedStorage)
+    made._owner, made.dtype, made._entry = memory, dtype or flambeau.uint8, (number, memory, dtype)
+    return made
 
-    def __init__(self, number, memory, dtype):
-        self.number = number
-        self.memory = memory
-        self.dtype = dtype  # None for bytes, whose tensors name theirs
-        self.device = memory.device
+
+def _entry(storage):
+    """What _stored was given; Nones for anything else."""
+    return getattr(storage, "_entry", (None, None, None)) if type(storage) is TypedStorage else (None, None, None)
 
 
 def _other_order(memory, dtype):
@@ -168,7 +171,7 @@ class Loader:
                               f"entry {shown('data/' + number)} has {memory.numel()}")
         if len(key) == 6 and key[5] is not None:
             return self.part(number, memory, dtype, item, key[5])
-        return _Storage(number, memory, dtype)
+        return _stored(number, memory, dtype)
 
     def part(self, number, memory, dtype, item, view):
         """A part of a storage, as PyTorch wrote it before 0.4: (its own key, first element, number of elements)."""
@@ -179,7 +182,7 @@ class Loader:
         if key not in self.memory:
             start = view[1] * item
             self.memory[key] = memory[start:start + view[2] * item]
-        return _Storage(key, self.memory[key], dtype)
+        return _stored(key, self.memory[key], dtype)
 
     def fetch(self, number, *_):
         """The bytes of a storage as a uint8 tensor."""
@@ -193,7 +196,7 @@ class Loader:
                 raise PickleError(f"entry {shown(entry)} reaches past the end of the file")
             if size == 0:
                 return flambeau.empty(0, dtype=flambeau.uint8, device="cpu")
-            return flambeau.frombuffer(self.mapped, dtype=flambeau.uint8, count=size, offset=start)
+            return flambeau.frombuffer(memoryview(self.mapped)[start:start + size], dtype=flambeau.uint8)
         memory = flambeau.empty(size, dtype=flambeau.uint8, device="cpu")
         self.archive.read_into(entry, memoryview(memory) if size else b"")
         return memory
@@ -223,41 +226,45 @@ class Loader:
     # --- tensors
 
     def tensor(self, storage, offset, size, stride, requires_grad, hooks, metadata=None):
-        if not isinstance(storage, _Storage) or storage.dtype is None:
+        _, _, dtype = _entry(storage)
+        if dtype is None:
             raise PickleError("a tensor without a storage")
-        return self.view(storage, storage.dtype, offset, size, stride, requires_grad, metadata)
+        return self.view(storage, dtype, offset, size, stride, requires_grad, metadata)
 
     def old_tensor(self, storage, offset, size, stride):
         return self.tensor(storage, offset, size, stride, False, None)
 
     def tensor_v3(self, storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
-        if not isinstance(storage, _Storage) or not isinstance(dtype, flambeau.dtype):
+        _, memory, kept = _entry(storage)
+        if memory is None or not isinstance(dtype, flambeau.dtype):
             raise PickleError("a tensor without a storage or without a dtype")
-        if self.swapped and storage.dtype is None and dtype.itemsize > 1:
+        if self.swapped and kept is None and dtype.itemsize > 1:
             raise PickleError(f"a tensor of {dtype} in bytes of the other byte order, {shown(self.archive.order)}, in "
                               "which only storages of one dtype can be read")
         return self.view(storage, dtype, offset, size, stride, requires_grad, metadata)
 
     def qtensor(self, storage, offset, size, stride, parts, requires_grad, hooks):
         """A quantized tensor: codes, and the scheme with its scale."""
-        if not isinstance(storage, _Storage) or storage.dtype not in quantized.KINDS or requires_grad is not False:
+        _, _, kind = _entry(storage)
+        if kind not in quantized.KINDS or requires_grad is not False:
             raise PickleError("a quantized tensor without a storage of codes")
-        codes = self.view(storage, quantized.codes_dtype(storage.dtype), offset, size, stride, False, None)
-        return quantized.rebuilt(codes, storage.dtype, parts)
+        codes = self.view(storage, quantized.codes_dtype(kind), offset, size, stride, False, None)
+        return quantized.rebuilt(codes, kind, parts)
 
     def view(self, storage, dtype, offset, size, stride, requires_grad, metadata):
         if dtype in quantized.KINDS:
             raise PickleError(f"a tensor of dtype {dtype} without a scale")
-        room = storage.memory.numel() // dtype.itemsize
+        _, memory, _ = _entry(storage)
+        room = memory.numel() // dtype.itemsize
         if type(offset) is int and offset > room and isinstance(size, tuple) and 0 in size:
             offset = room  # PyTorch lets a tensor without elements begin anywhere
         _check_layout(offset, size, stride, room, dtype)
         _check_flag(requires_grad)
         conj, neg = _bits(metadata, dtype)
-        if storage.device.type == "meta":
+        if memory.device.type == "meta":
             result = flambeau.empty_strided(size, stride, dtype=dtype, device="meta")
         else:
-            result = _C.storage_view(storage.memory, dtype, offset, size, stride)
+            result = _C.storage_view(memory, dtype, offset, size, stride)
         result = as_lazy(result, conj, neg)
         return result.requires_grad_() if requires_grad else result
 

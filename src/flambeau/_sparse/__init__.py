@@ -11,3 +11,4 @@ from . import reductions as reductions
 from . import shapes as shapes
 from . import softmax as softmax
 from . import tensor as tensor
+from . import types as types

@@ -98,20 +98,33 @@ def _empty_like(self, *, dtype=None, layout=None, device=None, requires_grad=Fal
     return x.requires_grad_() if requires_grad else x
 
 
-def _random(name):
+def _like(name):
     def compute(self, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False,
                 memory_format=None):
         _check_options(name, self, device, pin_memory, memory_format)
+        if layout is _C.strided:
+            return OPS[name](_zeros_like(self, layout=layout, dtype=dtype), requires_grad=requires_grad)
         if self.layout is COO or layout not in (None, self.layout):
             return refuse(name, (self,))
         x = wrap(self._pattern, OPS[name](self._held, dtype=dtype or self.dtype))
         return x.requires_grad_() if requires_grad else x
-    compute.__doc__ = f"{name} at the places of self."
+    compute.__doc__ = f"{name} at the places of self; everywhere, where layout=strided asks for it."
     return compute
 
 
-for _name in ("randn_like", "rand_like"):
-    rule(_name)(_random(_name))
+for _name in ("randn_like", "rand_like", "ones_like"):
+    rule(_name)(_like(_name))
+
+
+@rule("new_zeros", "new_empty")
+def _new(self, *size, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """Without values, in the layout of self unless another is given."""
+    _check_options("new_zeros", self, pin_memory=pin_memory)
+    size = size if size and isinstance(size[0], int) else tuple(*size)
+    dtype, device = dtype or self.dtype, self.device if device is None else device
+    if layout is _C.strided:
+        return OPS["zeros"](size, dtype=dtype, device=device, requires_grad=requires_grad)
+    return empty(size, layout or self.layout, dtype, device, requires_grad)
 
 
 @rule("_local_scalar_dense")

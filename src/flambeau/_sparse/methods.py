@@ -133,6 +133,8 @@ def dense_dim(self):
     return len(pattern.size) - pattern.sparse_dim - pattern.batch_dim
 
 
+SparseTensor._dimI, SparseTensor._dimV = sparse_dim, dense_dim  # what programs of PyTorch's call them, too
+
 @method
 def sparse_resize_(self, size, sparse_dim, dense_dim):
     """Another size with the same values; their places must lie in it."""

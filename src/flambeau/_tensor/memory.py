@@ -147,10 +147,16 @@ def map_(self, tensor, callable):
     return _replace(self, callable, self, tensor.expand_as(self))
 
 
+@method
+def map2_(self, x, y, callable):
+    """Replaces every element by `callable(element, element of x, element of y)`, in Python: slow."""
+    return _replace(self, callable, self, x.expand_as(self), y.expand_as(self))
+
+
 def _replace(t, function, *sources):
     if t.requires_grad:
-        raise RuntimeError("apply_ and map_ change values behind autograd's back, so a tensor that requires grad is "
-                           "refused; call x.detach() first")
+        raise RuntimeError("apply_, map_ and map2_ change values behind autograd's back: a tensor that requires grad "
+                           "is refused; call x.detach() first")
     columns = [source.reshape(-1).tolist() for source in sources]
     values = [function(*row) for row in zip(*columns)]
     return t.copy_(tensor(values, dtype=t.dtype).reshape(t.shape)) if values else t

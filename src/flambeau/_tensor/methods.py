@@ -98,10 +98,11 @@ def cuda(self, device=None, non_blocking=False, memory_format=None):
 def _type_named(name):
     """(dtype, kind of device) of a type's name, as 'torch.FloatTensor' or 'torch.cuda.FloatTensor'."""
     names = {"torch." + v: k for k, v in TYPE_NAMES.items()} | {"torch.Tensor": _C.default_dtype()}
-    plain = name.replace("torch.cuda.", "torch.", 1)
+    strided = name.replace("sparse.", "", 1)  # PyTorch too leaves the layout as it is
+    plain = strided.replace("torch.cuda.", "torch.", 1)
     if plain not in names:
         raise ValueError(f"invalid type: {shown(name)}; known: {', '.join(names)}")
-    return names[plain], "cpu" if plain == name else "cuda"
+    return names[plain], "cpu" if plain == strided else "cuda"
 
 
 def _type(self, dtype=None, non_blocking=False):

@@ -16,7 +16,7 @@ def _reduction(at):
             if True in values[at + 1:]:
                 return NotImplemented  # keepdim: no dimension to keep
         elif not dims:
-            values[at] = range(1, ndim + 1)
+            values[at] = () if dims is not None and op.name in ("any", "all") else range(1, ndim + 1)
         else:
             values[at] = [shift(d, ndim, op.name) for d in dims]
         values[at] = tuple(values[at])

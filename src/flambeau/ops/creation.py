@@ -130,10 +130,10 @@ def fill(self, value):
     return self.clone().fill_(value)
 
 
-@composite("meshgrid(Tensor[1] tensors, *, str? indexing=None) -> Tensor[]", ref="numpy.meshgrid")
-def meshgrid(tensors, *, indexing=None):
-    """Grids of the coordinates in 1-d tensors: result k has tensor k's numbers along dimension k (indexing "ij", the
-    default), or with the first two dimensions exchanged ("xy").
+@composite("meshgrid(Tensor[1] tensors=[], *, str? indexing=None) -> Tensor[]", ref="numpy.meshgrid")
+def meshgrid(tensors=(), *, indexing=None):
+    """Grids of the coordinates in 1-d tensors of one dtype: result k has tensor k's numbers along dimension k (indexing
+    "ij", the default), or with the first two dimensions exchanged ("xy").
 
     >>> x, y = flambeau.meshgrid(flambeau.tensor([1, 2]), flambeau.tensor([3, 4, 5]), indexing="ij")
     >>> y
@@ -144,6 +144,9 @@ def meshgrid(tensors, *, indexing=None):
         raise RuntimeError(f'meshgrid: indexing must be "xy" or "ij", got {shown(indexing)}')
     if not tensors:
         raise RuntimeError("meshgrid: at least one tensor is needed")
+    if len({(t.dtype, t.device) for t in tensors}) > 1:
+        raise RuntimeError("meshgrid: expected tensors of one dtype and device, got "
+                           + ", ".join(f"{t.dtype} on {t.device}" for t in tensors))
     count, grids = len(tensors), []
     shape = [t.numel() for t in tensors]
     order = list(range(count))
@@ -224,7 +227,7 @@ def vander(x, N=None, increasing=False):
 
 
 @composite("range(Scalar start, Scalar? end=None, Scalar step=1, *, dtype? dtype=None, layout? layout=None,"
-           " device? device=None, bool requires_grad=False, bool pin_memory=False) -> Tensor")
+           " device? device=None, bool requires_grad=False, bool pin_memory=False) -> Tensor", out=True)
 def range_(start, end=None, step=1, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """start, start + step, … up to and including end, of a floating dtype unless another is asked for.
 

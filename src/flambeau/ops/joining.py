@@ -1,6 +1,6 @@
 """Tensors joined along a dimension that they have, or along a new one."""
 
-from .kinds import composite, primitive
+from .kinds import OPS, composite, primitive
 
 
 def _uncat(g, shapes, dim):
@@ -76,14 +76,16 @@ def column_stack(tensors):
     return cat([t.reshape(t.numel(), 1) if t.dim() < 2 else t for t in tensors], 1)
 
 
-@composite("block_diag(Tensor[1] tensors) -> Tensor")
-def block_diag(tensors):
-    """A matrix with the given matrices along its diagonal and zeros elsewhere.
+@composite("block_diag(Tensor[1] tensors=[]) -> Tensor")
+def block_diag(tensors=()):
+    """A matrix with the given matrices along its diagonal and zeros elsewhere; of none, one row without columns.
 
     >>> flambeau.block_diag(flambeau.tensor([[1]]), flambeau.tensor([[2, 3]]))
     tensor([[1, 0, 0],
             [0, 2, 3]])
     """
+    if not tensors:
+        return OPS["empty"]((1, 0))
     blocks = [t.reshape(1, -1) if t.dim() < 2 else t for t in tensors]
     if any(b.dim() > 2 for b in blocks):
         raise RuntimeError("block_diag: expected 2-d or fewer dimensions, got "

@@ -49,10 +49,18 @@ normal_ = primitive(f"normal_(Tensor self, float mean=0, float std=1, *, {_GENER
                     namespace=None, method=True, d=_ZERO, doc="Fills self with normal numbers.")
 uniform_ = primitive(f"uniform_(Tensor self, float from=0, float to=1, *, {_GENERATOR}) -> Tensor",
                      namespace=None, method=True, d=_ZERO, doc="Fills self with uniform numbers of [from, to).")
-random_ = primitive(f"random_(Tensor self, int? from=None, int? to=None, *, {_GENERATOR}) -> Tensor",
-                    namespace=None, method=True, d=_ZERO,
-                    doc="Fills self with integers of [from, to); a lone number is `to`; without any, all that the "
-                        "dtype holds exactly from zero on.")
+_random_ = primitive(f"random_(Tensor self, int? from=None, int? to=None, *, {_GENERATOR}) -> Tensor",
+                     namespace=None, d=_ZERO)
+
+
+@composite(f"random_to_(Tensor self, int to, *, {_GENERATOR}) -> Tensor", namespace=None)
+def _random_to_(self, to, *, generator=None):
+    return _random_(self, 0, to, generator=generator)
+
+
+random_ = overloads("random_", _random_to_, _random_, namespace=None, method=True,
+                    doc="Fills self with integers of [from, to); a lone number is `to`; `to` absent or None is all "
+                        "that the dtype holds exactly, from `from` or zero on.")
 exponential_ = primitive(f"exponential_(Tensor self, float lambd=1, *, {_GENERATOR}) -> Tensor",
                          namespace=None, method=True, d=_ZERO, doc="Fills self with exponential numbers of rate lambd.")
 geometric_ = primitive(f"geometric_(Tensor self, float p, *, {_GENERATOR}) -> Tensor",

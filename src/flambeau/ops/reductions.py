@@ -79,13 +79,13 @@ reduction("prod(Tensor self, int? dim=None, bool keepdim=False, *, dtype? dtype=
 # --- truth ----------------------------------------------------------------------------------------------------------
 
 reduction("any(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", ref="numpy.any",
-          doc="""Whether any element over `dim` is not zero.
+          doc="""Whether any element over `dim` is not zero; over no dimensions, `dim=()`, each for itself.
 
     >>> flambeau.tensor([[0, 1], [0, 0]]).any(1)
     tensor([ True, False])
     """)
 reduction("all(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", ref="numpy.all",
-          doc="""Whether all elements over `dim` are different from zero.
+          doc="""Whether all elements over `dim` are different from zero; over no dimensions, `dim=()`, each for itself.
 
     >>> flambeau.tensor([[1, 1], [0, 1]]).all(1)
     tensor([ True, False])

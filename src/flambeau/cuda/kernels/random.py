@@ -158,9 +158,7 @@ _TOPS = {"bool": 2, "uint8": 2**8, "int8": 2**7, "int16": 2**15, "uint16": 2**16
 def _random_(call):
     low, high = call.args[1:3]
     out = call.results[0]
-    if high is None:
-        low, high = (0, _TOPS[out.dtype]) if low is None else (0, low)
-    return _whole(call, low or 0, high, out)
+    return _whole(call, low or 0, _TOPS[out.dtype] if high is None else high, out)
 
 
 def _dropout(call):

@@ -22,7 +22,7 @@ def _dims(call, ndim):
     if call.name == "_vector_norm":
         given = call.args[2]
     if given is None or given == [] or given == ():
-        return list(range(ndim))
+        return [] if given is not None and call.name in ("any", "all") else list(range(ndim))
     return sorted(wrap_dims([given] if isinstance(given, int) else given, ndim, call.name)) if ndim else []
 
 

@@ -189,11 +189,9 @@ def geometric_(g, self, p, *, generator=None):
 
 @translates("random_")
 def random_(g, self, low=None, high=None, *, generator=None):
-    """Integers from low (0) up to high; a number alone is high."""
+    """Integers from low (0) up to high."""
     if high is None:
-        low, high = 0, low
-    if high is None:
-        raise Unavailable("random_ without bounds is not written; give them")
+        raise Unavailable("random_ without an upper bound is not written; give one")
     return _integers(g, low or 0, high, _size(g, self))
 
 

@@ -80,6 +80,8 @@ def aminmax(g, self, *, dim=None, keepdim=False):
 @translates("any", "all")
 def truth(g, self, dim=None, keepdim=False):
     x = g.cast(self, _C.bool)
+    if dim is not None and not isinstance(dim, int) and not dim:
+        return x
     return extreme(g, "ReduceMax" if g.kind == "any" else "ReduceMin", x, dim, keepdim)
 
 

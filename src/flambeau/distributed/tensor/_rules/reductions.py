@@ -7,8 +7,10 @@ _TOTALS = {"sum": "sum", "nansum": "sum", "prod": "product", "amax": "max", "ami
 
 
 def reduced_dims(call, ndim):
-    """The dimensions that a reduction is over: all where none are named."""
+    """The dimensions that a reduction is over: all where none are named; any and all take () at its word."""
     dim = call.value("dim", None)
+    if dim is not None and not isinstance(dim, int) and not dim and call.name in ("any", "all"):
+        return set()
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return set(range(ndim))
     return {wrapped(d, ndim) for d in (dim if isinstance(dim, (tuple, list)) else [dim])}
