@@ -1,4 +1,4 @@
-"""Calls of functions on other processes: this build has none, `is_available()` says so, and the names say what to do."""
+"""Calls of functions on other processes: this build has none, `is_available()` says so, the names say what to do."""
 
 from .._absent import refusals
 

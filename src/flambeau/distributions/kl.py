@@ -15,7 +15,6 @@ from .._shown import shown
 from .bounded import Beta, ContinuousBernoulli, Dirichlet
 from .categories import Categorical, OneHotCategorical
 from .counts import Bernoulli, Binomial, Geometric, Poisson
-from .distribution import Distribution
 from .exp_family import ExponentialFamily
 from .gaussian import LowRankMultivariateNormal, MultivariateNormal, half_log_det, squared_length
 from .independent import Independent
