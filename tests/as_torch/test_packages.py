@@ -14,6 +14,12 @@ USES = [
                     "assert torch.UntypedStorage.from_file(file.name, shared=False, nbytes=8).nbytes() == 8"),
     ("opt_einsum", "assert [getattr(torch, name).__module__ for name in ('Tensor', 'Size', 'dtype', 'device')] == "
                    "['torch'] * 4; assert torch.nn.Parameter.__module__ == 'torch.nn.parameter'"),
+    ("torch_geometric", "from torch._tensor_str import PRINT_OPTS, _tensor_str; "
+                        "assert _tensor_str(torch.arange(4.0).view(2, 2), indent=1) == '[[0., 1.],\\n  [2., 3.]]'; "
+                        "assert PRINT_OPTS.threshold == 1000 and _tensor_str(torch.ones(0), 0) == '[]'"),
+    ("torch_geometric", "from torch.distributed import rpc; assert not rpc.is_available()"),
+    ("torch_geometric", "x = torch.eye(2).to_sparse(); y = torch.ones(2, 2); "
+                        "assert torch.ops.aten._sparse_addmm.default(y, x, y, beta=3).tolist() == [[4, 4], [4, 4]]"),
 ]
 
 

@@ -234,6 +234,24 @@ def test_an_ambiguous_divergence_warns():
         D.kl._KL_MEMOIZE.clear()
 
 
+def test_a_divergence_from_a_base_of_a_librarys_own():
+    """Pyro's distributions have a base beside PyTorch's, for which it registers one."""
+    class Base:
+        pass
+
+    class Mine(D.Distribution, Base):
+        arg_constraints = {}
+
+    D.register_kl(D.Normal, Base)(lambda p, q: "found")
+    try:
+        assert D.kl_divergence(D.Normal(0.0, 1.0), Mine()) == "found"
+    finally:
+        del D.kl._KL_REGISTRY[D.Normal, Base]
+        D.kl._KL_MEMOIZE.clear()
+    with pytest.raises(TypeError, match="must be a class"):
+        D.register_kl(D.Normal, 3)
+
+
 @pytest.mark.parametrize("name", sorted(D._MODULES))
 def test_pytorchs_module_paths(name):
     module = importlib.import_module(f"flambeau.distributions.{name}")

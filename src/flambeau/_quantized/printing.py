@@ -1,6 +1,6 @@
 """How quantized tensors are printed: their numbers, then size, dtype, scheme, scale and zero point."""
 
-from .._tensor.printing import _contents, _with_suffixes
+from .._tensor.printing import _tensor_str, _with_suffixes
 from .tensor import PerTensor, values_of
 
 
@@ -9,7 +9,7 @@ def quantized_repr(x):
     indent = 7
     head = "Parameter containing:\n" if getattr(x, "_is_param", False) else ""
     numbers = values_of(x)
-    body = _contents(numbers, indent) if numbers.numel() else "[]"
+    body = _tensor_str(numbers, indent)
     return head + _with_suffixes("tensor(" + body, _ending(x), indent)
 
 

@@ -1,12 +1,12 @@
 """How sparse tensors are printed: their parts, one below the other, then size, number of values, dtype and layout."""
 
-from .._tensor.printing import _contents, _with_suffixes, history, seen_in_numbers
+from .._tensor.printing import _tensor_str, _with_suffixes, history, seen_in_numbers
 from .tensor import BY_ROW, COO
 
 
 def _part(name, t, indent):
     head = f"{name}=tensor("
-    body = _contents(t, indent + len(head)) if t.numel() else "[]"
+    body = _tensor_str(t, indent + len(head))
     found = [f"size={tuple(t.shape)}"] if t.numel() == 0 else []
     return _with_suffixes(head + body, found, indent)
 

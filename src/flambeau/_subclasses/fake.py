@@ -64,6 +64,24 @@ class FakeTensor(_C.Tensor):
         return mode.run(func, args, kwargs or {})
 
 
+def is_fake(x):
+    """Whether an object is a tensor without values, or is made of such: a class that `__tensor_flatten__` takes apart.
+
+    >>> import flambeau
+    >>> from flambeau._subclasses.fake_tensor import FakeTensorMode, is_fake
+    >>> is_fake(FakeTensorMode().from_tensor(flambeau.ones(2))), is_fake(flambeau.ones(2))
+    (True, False)
+    """
+    if isinstance(x, FakeTensor):
+        return True
+    if not isinstance(x, _C.Tensor) or not hasattr(x, "__tensor_flatten__"):
+        return False
+    parts = [is_fake(getattr(x, name)) for name in x.__tensor_flatten__()[0]]
+    if any(parts) and not all(parts):
+        raise AssertionError(f"is_fake: some tensors inside of the {type(x).__name__} have values and others have none")
+    return any(parts)
+
+
 def opened(tensor, env):
     """A SymInt, SymFloat or SymBool for the number in a tensor without values."""
     if _C.Tensor.numel(tensor) != 1 or tensor.dtype.is_complex or not env.allow_scalar_outputs:

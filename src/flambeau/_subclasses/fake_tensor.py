@@ -7,6 +7,7 @@ from .fake import DataDependentOutputException as DataDependentOutputException
 from .fake import DynamicOutputShapeException as DynamicOutputShapeException
 from .fake import FakeTensor as FakeTensor
 from .fake import UnsupportedFakeTensorException as UnsupportedFakeTensorException
+from .fake import is_fake as is_fake
 from .fake import leaves
 from .symbolic_rules import run_open
 from .symbolic_tensor import SymbolicTensor, sizes_of

@@ -158,8 +158,11 @@ def _nested(data, shape, indent, summarize, write):
     return "[" + ("," + "\n" * (len(shape) - 1) + " " * (indent + 1)).join(parts) + "]"
 
 
-def _contents(t, indent):
-    shape = tuple(t.shape)
+def _tensor_str(self, indent):
+    """The numbers in their brackets, whose lines but the first begin with `indent` spaces."""
+    t, shape = self.detach().as_subclass(Tensor), tuple(self.shape)
+    if not t.numel():
+        return "[]"
     if t.dtype is _C.float4_e2m1fn_x2:  # two numbers in an element: the bytes, as PyTorch prints them
         t = t.view(_C.uint8).to(_C.float32)
     summarize = t.numel() > PRINT_OPTS.threshold
@@ -224,5 +227,5 @@ def tensor_repr(t, *, tensor_contents=None):
     elif t.is_meta:
         body = "..."
     else:
-        body = _contents(plain, len(prefix)) if plain.numel() else "[]"
+        body = _tensor_str(plain, len(prefix))
     return _with_suffixes(prefix + body, _suffixes(t, plain), len(prefix))

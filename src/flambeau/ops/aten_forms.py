@@ -290,3 +290,17 @@ def _unsafe_view(self, size):
 def lift_fresh_copy(self):
     """A copy."""
     return self.clone()
+
+
+# --- sparse matrices --------------------------------------------------------------------------------------------------
+
+@_only("_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+def _sparse_addmm(self, mat1, mat2, *, beta=1, alpha=1):
+    """sparse.addmm."""
+    return OPS["addmm"](self, mat1, mat2, beta=beta, alpha=alpha)
+
+
+@_only("_pin_memory(Tensor self, device? device=None) -> Tensor")
+def _pin_memory(self, device=None):
+    """A copy in memory that CUDA devices copy from directly."""
+    return self.pin_memory(device)
