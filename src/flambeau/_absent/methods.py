@@ -31,9 +31,6 @@ _OF_LAYOUT = {
 
 def _of_layout(name, layout):
     def refuse(self):
-        own = getattr(type(self), name)
-        if own is not refuse:  # Tensor.crow_indices(x) of an x that has them
-            return own(self)
         raise RuntimeError(f"{name}: only {layout} tensors have them, and this one is strided")
 
     refuse.__name__ = refuse.__qualname__ = name
@@ -47,7 +44,6 @@ _LIKE = {
     **dict.fromkeys(("xpu", "ipu", "mtia", "hpu"), lambda self, device, non_blocking, memory_format: None),
     "to_padded_tensor": lambda self, padding, output_size: None,
 }
-
 
 
 def _by_kind(refuse):
