@@ -111,7 +111,8 @@ REASONS = {
         clip_grad_value_ foreach; ops/comparison: isin assume_unique;
         nn/attention/flex_attention: create_block_mask _compile, flex_attention kernel_options;
         profiler/_profile: tensorboard_trace_handler use_python_export;
-        ops/top_level: batch_norm cudnn_enabled, instance_norm cudnn_enabled; autograd/profiler: __init__ use_kineto""",
+        ops/aten_forms: _convolution switches; ops/top_level: batch_norm cudnn_enabled, instance_norm cudnn_enabled;
+        autograd/profiler: __init__ use_kineto""",
     "a permission, not an order: distinct elements may come in any order, and come sorted": """
         ops/sorting: unique sorted""",
     "there are no guards, and nothing is limited or isolated": """

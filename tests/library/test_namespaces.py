@@ -67,3 +67,24 @@ def test_the_packet_of_an_operator():
         assert _python_dispatch._get_current_dispatch_mode_stack()[-1] is _python_dispatch._get_current_dispatch_mode()
         (x @ x).max(0)
     assert seen == [aten.matmul, aten.max] and _python_dispatch._get_current_dispatch_mode() is None
+
+
+def test_further_names_of_an_operator_are_the_operator():
+    aten = flambeau.ops.aten
+    assert aten.absolute.default is aten.abs.default and aten.special_erf.default is aten.erf.default
+    assert aten.multiply_.Tensor is aten.mul_.Tensor
+    assert aten.clip(flambeau.tensor([-1.0, 2.0]), 0, 1).tolist() == [0, 1]
+
+
+def test_ways_to_compute_are_names_for_tables():
+    way = flambeau.ops.aten._scaled_dot_product_flash_attention
+    assert len({way: 1, way.default: 2}) == 1 and repr(way) == "aten._scaled_dot_product_flash_attention"
+    with pytest.raises(NotImplementedError, match="call scaled_dot_product_attention"):
+        way.default(flambeau.ones(1, 1, 1, 1))
+
+
+def test_a_convolution_as_traces_name_it():
+    x, w = flambeau.randn(1, 2, 5, 5), flambeau.randn(2, 3, 3, 3)
+    form = [2, 2], [1, 1], [1, 1], True, [1, 1], 1
+    given = flambeau.ops.aten._convolution(x, w, None, *form, False, False, True, True)
+    assert given.equal(flambeau.convolution(x, w, None, *form))

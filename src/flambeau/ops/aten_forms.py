@@ -42,6 +42,14 @@ _loss("ctc_loss(Tensor log_probs, Tensor targets, any input_lengths, any target_
       "bool zero_infinity=False)")
 
 
+@_form("_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+       "bool transposed, int[] output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, "
+       "bool allow_tf32=True) -> Tensor")
+def _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, *switches):
+    """convolution, as traces name it: with switches of cuDNN, of which those of backends.cudnn count here."""
+    return OPS["convolution"](input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
 @_form("max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor")
 def max_unpool2d(self, indices, output_size):
     """nn.functional.max_unpool2d into images of this size."""

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from .. import _C
-from .kinds import OPS
+from .kinds import ALIASES, OPS
 
 _NAMESPACES, _LATE = {}, {}
 
@@ -166,6 +166,50 @@ class _ReadingPacket:
 _READING_PACKETS = {packet.__name__: packet for packet in map(_ReadingPacket, READINGS.values())}
 
 
+#: operators that no call here becomes, since they are ways in which PyTorch's kernels compute something -> what that is
+_WAYS = {
+    **{f"_scaled_dot_product_{way}{form}": "scaled_dot_product_attention" for form in ("", "_backward") for way in (
+        "flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu",
+        "fused_attention_overrideable")},
+    **{f"_{way}_attention_{form}": "scaled_dot_product_attention" for form in ("forward", "backward")
+       for way in ("flash", "efficient", "cudnn")},
+    **dict.fromkeys(("cudnn_convolution", "miopen_convolution", "mkldnn_convolution", "_slow_conv2d_forward",
+                     "_conv_depthwise2d"), "convolution"),
+    **dict.fromkeys(("cudnn_batch_norm", "miopen_batch_norm"), "native_batch_norm"), "_cudnn_rnn": "nn.LSTM",
+    "_fused_rms_norm": "rms_norm",
+}
+
+
+class _Way:
+    """Such an operator, in all its overloads: a name for tables of operators, as those of counters and of what
+    checkpoints keep; a call refuses."""
+
+    def __init__(self, name):
+        self.__name__, self._instead = name, _WAYS[name]
+
+    def __getattr__(self, overload):
+        if overload.startswith("_"):
+            raise AttributeError(overload)
+        return self
+
+    def __call__(self, *args, **kwargs):
+        raise NotImplementedError(f"ops.aten.{self.__name__}: no operator here, only a name that tables may have; call "
+                                  f"{self._instead}")
+
+    def __repr__(self):
+        return f"aten.{self.__name__}"
+
+
+def _by_another_name(name):
+    """The in-place form, or the operator of a record that gives further names: "absolute", "special_erf"."""
+    op = ALIASES.get(name) or ALIASES.get(name.replace("_", ".", 1))
+    if op is None and name.endswith("_"):
+        plain = name.removesuffix("_")
+        op = OPS.get(plain) or ALIASES.get(plain)
+        op = op and op.inplace_form
+    return op
+
+
 class _Aten(Namespace):
     def __getattr__(self, name):
         if name in _READING_PACKETS:
@@ -174,11 +218,11 @@ class _Aten(Namespace):
         op = OPS.get(name)
         if op is None or op.kind == "composite":  # its form with PyTorch's arguments, where it has another one
             op = OPS.get(f"{name}.flat", op)
-        if op is None and name.removesuffix("_") in OPS:
-            op = OPS[name.removesuffix("_")].inplace_form
         if op is None:
+            op = _by_another_name(name)
+        if op is None and name not in _WAYS:
             raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'")
-        self._register(name, _AtenPacket(op))
+        self._register(name, _Way(name) if op is None else _AtenPacket(op))
         return getattr(self, name)
 
 
