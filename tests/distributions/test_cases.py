@@ -245,3 +245,11 @@ def test_pytorchs_module_paths(name):
 def test_import_does_not_load_distributions():
     program = "import flambeau, sys; print([m for m in sys.modules if m.startswith('flambeau.distributions')])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_values_outside_of_a_batch_are_named():
+    for wrong in (D.Binomial(3, flambeau.ones(2) / 2), D.Uniform(flambeau.zeros(2), flambeau.ones(2)),
+                  D.Gamma(flambeau.ones(2, 3), 1.0)):
+        for value in (flambeau.tensor(-2.0), -flambeau.ones(2, 1) if wrong.batch_shape == (2, 3) else -flambeau.ones(2)):
+            with pytest.raises(ValueError, match="at index"):
+                wrong.log_prob(value)

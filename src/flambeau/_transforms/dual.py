@@ -102,6 +102,8 @@ class DualFrame(Frame):
             return self._inplace(op, args, values, tangents, kwargs)
         if op.kind == "view":
             return self._view(op, args[0], values, kwargs)
+        if kwargs.get("requires_grad"):  # a new leaf, as those from outside: nothing is written into it
+            return op(*values, **kwargs)
         if op.random or not any_tangent(tangents):
             return self._constant(op(*values, **kwargs))
         result, pushed = push(op, values, tangents, kwargs)
