@@ -363,3 +363,13 @@ def test_the_gradient_of_an_extreme_that_is_nan_goes_to_those_that_are():
             x = flambeau.tensor(values, requires_grad=True)
             getattr(flambeau, name)(x).backward()
             assert x.grad.tolist() == expected
+
+
+def test_quantiles_lie_between_0_and_1():
+    x = flambeau.tensor([1.0, 2.0, 4.0])
+    for wrong in (1.5, -0.5, flambeau.tensor([0.5, 1.1]), flambeau.tensor(-1.0)):
+        for quantile in (flambeau.quantile, flambeau.nanquantile):
+            with pytest.raises(RuntimeError, match=r"in \[0, 1\]"):
+                quantile(x, wrong)
+    with pytest.raises(RuntimeError, match="range must be"):
+        flambeau.histogram(x, 4, range=(0.0,))
