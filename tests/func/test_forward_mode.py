@@ -272,3 +272,23 @@ def test_a_leaf_made_inside_a_level(make):
         assert flambeau.autograd.grad(tangent.sum(), leaf)[0].tolist() == [2, 2, 2]
         (leaf * 2).sum().backward()
     assert leaf.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("draw", (
+    lambda x: flambeau.nn.functional.dropout(x, 0.5),
+    lambda x: flambeau.nn.functional.dropout(x * x, 0.2).sum(),
+    flambeau._standard_gamma, flambeau._sample_dirichlet,
+    lambda x: flambeau.nn.functional.scaled_dot_product_attention(*[x.reshape(1, 1, 3, 2)] * 3, dropout_p=0.5)))
+@pytest.mark.parametrize("recorded", (False, True))
+def test_what_is_drawn_is_held(draw, recorded):
+    def held(x):
+        flambeau.manual_seed(1)
+        return draw(x)
+
+    x = flambeau.rand(6, dtype=flambeau.float64).add_(0.5).requires_grad_(recorded)
+    t = flambeau.randn(6, dtype=flambeau.float64)
+    out, pushed = jvp(held, (x,), (t,))
+    v = flambeau.randn(out.shape, dtype=flambeau.float64)
+    _, pull = vjp(held, x)
+    assert pushed.any()
+    assert_close((v * pushed).sum(), (pull(v)[0] * t).sum())

@@ -192,8 +192,8 @@ def _refuse_phases(api, turn, against=None):
     if turn.requires_grad or turn.device.type != "cpu" or type(turn) is not Tensor or type(against) is not Tensor:
         return  # forward mode asks for the map itself, by gradients of no loss
     if bool(((turn - against).abs() > 0.01 + 0.01 * against.abs()).any()):
-        raise RuntimeError(f"{api}: the loss depends on the phases of complex vectors, which are arbitrary, so it has no "
-                           "gradient; use what they leave alone, as V.abs() or V @ V.mH")
+        raise RuntimeError(f"{api}: the loss depends on the phases of complex vectors, which are arbitrary, so none is "
+                           "its gradient; use what they leave alone, as V.abs() or V @ V.mH")
 
 
 def eigh(gw, gV, w, V):
