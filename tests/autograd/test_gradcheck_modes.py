@@ -106,3 +106,18 @@ def test_forward_mode_of_a_function_with_its_context_in_forward():
     Scaled.factor = 3.0
     with pytest.raises(GradcheckError, match="forward mode"):
         gradcheck(Scaled.apply, (x,), check_forward_ad=True)
+
+
+def test_functions_that_draw_again_what_they_drew():
+    x = flambeau.randn(4, dtype=flambeau.float64, requires_grad=True)
+
+    def noisy(x):
+        state = flambeau.get_rng_state()
+        result = flambeau.nn.functional.dropout(x, 0.5) * flambeau.rand_like(x)
+        flambeau.set_rng_state(state)
+        return result
+
+    before = flambeau.get_rng_state()
+    for fast_mode in (False, True):
+        assert gradcheck(noisy, (x,), fast_mode=fast_mode, check_forward_ad=True)
+    assert flambeau.equal(flambeau.get_rng_state(), before)

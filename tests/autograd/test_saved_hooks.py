@@ -189,3 +189,11 @@ def test_packed_objects_are_freed_by_backward():
         y = x.exp()
     y.backward()
     assert refs[0]() is None and y is not None
+
+
+def test_without_cuda_nothing_is_pinned():
+    x = flambeau.ones(2, requires_grad=True)
+    with flambeau.autograd.graph.save_on_cpu(pin_memory=True):
+        y = x.exp().sum()
+    y.backward()
+    assert flambeau.allclose(x.grad, x.exp())

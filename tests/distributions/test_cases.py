@@ -263,3 +263,11 @@ def test_pytorchs_module_paths(name):
 def test_import_does_not_load_distributions():
     program = "import flambeau, sys; print([m for m in sys.modules if m.startswith('flambeau.distributions')])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_one_value_outside_of_the_support_of_a_batch():
+    for wrong in (D.Binomial(3, flambeau.ones(2) / 2), D.Uniform(flambeau.zeros(2), flambeau.ones(2)),
+                  D.Gamma(flambeau.ones(2, 3), 1.0)):
+        for value in (flambeau.tensor(-2.0), -flambeau.ones(wrong.batch_shape)):
+            with pytest.raises(ValueError, match="must lie in the support"):
+                wrong.log_prob(value)

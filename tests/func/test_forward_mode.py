@@ -4,6 +4,7 @@ import pytest
 
 import flambeau
 import flambeau.autograd.forward_ad as fwAD
+from flambeau.autograd import gradcheck, gradgradcheck
 from flambeau.func import grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from flambeau.testing import assert_close
 from flambeau.utils._pytree import tree_flatten, tree_unflatten
@@ -241,3 +242,53 @@ def test_custom_function():
     assert_close(grad(lambda x: jvp(Square.apply, (x,), (V,))[1].sum())(X), 2 * V)
     with pytest.raises(NotImplementedError, match="forward-mode differentiation needs its jvp"):
         jvp(Backward.apply, (X,), (V,))
+
+
+def test_a_tangent_made_inside_its_level():
+    x = flambeau.arange(3.0)
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(x, flambeau.ones(3))
+        assert fwAD.unpack_dual(dual.expand(2, 3) * 2).tangent.tolist() == [[2, 2, 2]] * 2
+        assert fwAD.unpack_dual(dual.view(3, 1).as_strided((2,), (1,), 1)).tangent.tolist() == [1, 1]
+        with pytest.raises(RuntimeError, match="has a tangent"):
+            fwAD.make_dual(x, dual)
+
+
+def test_as_strided_of_what_shares_memory_twice():
+    x = flambeau.rand(5, dtype=flambeau.float64, requires_grad=True)
+    for function in (lambda x: (x * 1).expand(5, 5).as_strided((5, 5), (0, 1), 0),
+                     lambda x: (x * 1).expand(3, 5).as_strided((3,), (1,), 1)):
+        assert gradcheck(function, (x,), check_forward_ad=True)
+        assert gradgradcheck(function, (x,))
+
+
+@pytest.mark.parametrize("make", (flambeau.ones, flambeau.rand, flambeau.empty))
+def test_a_leaf_made_inside_a_level(make):
+    with fwAD.dual_level():
+        leaf = make(3, requires_grad=True)
+        dual = fwAD.make_dual(flambeau.ones(3), flambeau.ones(3))
+        assert leaf.requires_grad and leaf.is_leaf
+        tangent = fwAD.unpack_dual(leaf * dual * dual).tangent
+        assert flambeau.autograd.grad(tangent.sum(), leaf)[0].tolist() == [2, 2, 2]
+        (leaf * 2).sum().backward()
+    assert leaf.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("draw", (
+    lambda x: flambeau.nn.functional.dropout(x, 0.5),
+    lambda x: flambeau.nn.functional.dropout(x * x, 0.2).sum(),
+    flambeau._standard_gamma, flambeau._sample_dirichlet,
+    lambda x: flambeau.nn.functional.scaled_dot_product_attention(*[x.reshape(1, 1, 3, 2)] * 3, dropout_p=0.5)))
+@pytest.mark.parametrize("recorded", (False, True))
+def test_what_is_drawn_is_held(draw, recorded):
+    def held(x):
+        flambeau.manual_seed(1)
+        return draw(x)
+
+    x = flambeau.rand(6, dtype=flambeau.float64).add_(0.5).requires_grad_(recorded)
+    t = flambeau.randn(6, dtype=flambeau.float64)
+    out, pushed = jvp(held, (x,), (t,))
+    v = flambeau.randn(out.shape, dtype=flambeau.float64)
+    _, pull = vjp(held, x)
+    assert pushed.any()
+    assert_close((v * pushed).sum(), (pull(v)[0] * t).sum())

@@ -281,3 +281,23 @@ def test_gradients_of_lobpcg_are_symmetric(shape):
     values, vectors = pairs(A)
     (values.sum() + vectors.sum()).backward()
     assert flambeau.allclose(A.grad, A.grad.mT)
+
+
+@pytest.mark.parametrize("vectors", (lambda A: linalg.svd(A, full_matrices=False)[0], lambda A: linalg.svd(A)[2],
+                                     lambda A: linalg.eig(A)[1], lambda A: linalg.eigh(A + A.mH)[1]))
+def test_losses_of_phases_are_refused(vectors):
+    A = flambeau.randn(3, 3, dtype=flambeau.complex128, requires_grad=True)
+    with pytest.raises(RuntimeError, match="phases"):
+        vectors(A).sum().abs().backward()
+    vectors(A).abs().sum().backward()
+    assert A.grad.isfinite().all()
+
+
+def test_singular_vectors_of_both_sides_turn_together():
+    A = flambeau.randn(4, 3, dtype=flambeau.complex128, requires_grad=True)
+
+    def nearest_of_rank_one(A):
+        U, _, Vh = linalg.svd(A, full_matrices=False)
+        return U[:, :1] @ Vh[:1]
+
+    assert gradcheck(nearest_of_rank_one, A, check_forward_ad=True)

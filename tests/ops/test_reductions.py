@@ -375,3 +375,13 @@ def test_truth_over_no_dimensions_is_each_element_s(name, dtype):
         assert found.dtype == whole.dtype and flambeau.equal(found.bool(), truth)
     assert flambeau.equal(reduce(x.t(), ()).bool(), truth.t()) and reduce(x, None).shape == whole.shape == ()
     assert reduce(x.to("meta"), ()).shape == x.shape
+
+
+def test_quantiles_lie_between_0_and_1():
+    x = flambeau.tensor([1.0, 2.0, 4.0])
+    for wrong in (1.5, -0.5, flambeau.tensor([0.5, 1.1]), flambeau.tensor(-1.0)):
+        for quantile in (flambeau.quantile, flambeau.nanquantile):
+            with pytest.raises(RuntimeError, match=r"in \[0, 1\]"):
+                quantile(x, wrong)
+    with pytest.raises(RuntimeError, match="range must be"):
+        flambeau.histogram(x, 4, range=(0.0,))

@@ -314,3 +314,10 @@ def test_a_wrapper_that_leaves_out_the_constructor():
     finally:
         handle.remove()
     assert w.item() == 0.5 and seen == [flambeau.optim.SGD]
+
+
+def test_lbfgs_of_gradients_that_are_zero():
+    start = flambeau.ones(2)
+    for tolerance_grad in (float("inf"), 0.0, float("-inf")):
+        optimizer = flambeau.optim.LBFGS([start], 0.01, tolerance_grad=tolerance_grad)
+        assert optimizer.step(lambda: flambeau.tensor([10])).item() == 10 and start.tolist() == [1, 1]

@@ -7,7 +7,7 @@ is decided in `push.py`.
 from .. import _C
 from ..ops.kinds import OPS
 from .levels import Frame, Wrapper
-from .push import any_tangent, push
+from .push import DRAWN, any_tangent, push
 
 _make = _C.make_level
 _alias, _copy = OPS["alias"], OPS["copy_"]
@@ -102,8 +102,13 @@ class DualFrame(Frame):
             return self._inplace(op, args, values, tangents, kwargs)
         if op.kind == "view":
             return self._view(op, args[0], values, kwargs)
-        if op.random or not any_tangent(tangents):
+        if kwargs.get("requires_grad"):  # a new leaf, as those from outside: nothing is written into it
+            return op(*values, **kwargs)
+        if not any_tangent(tangents) or (op.random and op.name not in DRAWN):
             return self._constant(op(*values, **kwargs))
+        if op.random:
+            result = op(*values, **kwargs)
+            return self.close(result, DRAWN[op.name](op, result, values, tangents))
         result, pushed = push(op, values, tangents, kwargs)
         return self.close(result, pushed)
 

@@ -23,6 +23,19 @@ FIRST = {"sum", "mean", "clone", "_to_copy", "contiguous", "neg", "flip", "roll"
 PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "mv": (0, 1), "dot": (0, 1), "mul": (0, 1), "matmul": (0, 1), "outer": (0, 1)}
 
 
+def _dirichlet(op, result, values, tangents):
+    total = values[0].sum(-1, keepdim=True).expand_as(values[0])
+    moved = OPS["_dirichlet_grad"](result, values[0], total) * tangents[0]
+    return moved - result * moved.sum(-1, keepdim=True)
+
+
+#: random operators whose results move with their arguments, what was drawn being held: the result's tangent
+DRAWN = {"dropout_forward": lambda op, result, values, tangents:
+             [OPS["dropout_scale"](tangents[0], result[1], values[1]), None],
+         "_sample_dirichlet": _dirichlet,
+         "_standard_gamma": lambda op, result, values, tangents: op.rules["self",](tangents[0], values[0], result)}
+
+
 def any_tangent(tangents):
     """Whether one of them is not zero."""
     return any(t is not None for t in tangents)

@@ -89,6 +89,10 @@ def make_dual(tensor, tangent, *, level=None):
         if tensor.tangent is not None:
             raise RuntimeError("make_dual: the tensor has a tangent at this level already")
         tensor = tensor.value
+    if type(tangent) is Dual and tangent.frame is frame:  # made inside the level
+        if tangent.tangent is not None:
+            raise RuntimeError("make_dual: the tangent has a tangent at this level itself")
+        tangent = tangent.value
     dual = frame.wrap(tensor, tangent)
     if tensor.requires_grad and _C.is_grad_enabled():
         return _MakeDual.apply(tensor, [dual])

@@ -138,17 +138,22 @@ def _differentiable(outputs):
     return tuple(y for y in _tuple(outputs) if _wants_grad(y))
 
 
+#: of the directions and weights: the default generator is left alone, so that functions which draw can draw again
+_directions = _C.Generator()
+
+
 def _random_like(y, non_contiguous):
     if not non_contiguous:
-        return y.detach().clone().uniform_(-1, 1) if not y.is_complex() else _random_complex(y)
+        return y.detach().clone().copy_(_drawn(y))
     return _random_like(y.detach().unsqueeze(-1).expand(*y.shape, 2).clone(), False)[..., 0]
 
 
-def _random_complex(y):
-    z = y.detach().clone()
-    z.real.uniform_(-1, 1)
-    z.imag.uniform_(-1, 1)
-    return z
+def _drawn(y):
+    """Numbers between -1 and 1, on the CPU; complex ones have two each."""
+    shape = (*y.shape, 2) if y.is_complex() else y.shape
+    numbers = OPS["empty"](shape, dtype=y.real.dtype if y.is_complex() else y.dtype, device="cpu")
+    numbers.uniform_(-1, 1, generator=_directions)
+    return OPS["view_as_complex"](numbers) if y.is_complex() else numbers
 
 
 def _check_inputs(inputs):

@@ -262,10 +262,11 @@ class save_on_cpu(saved_tensors_hooks):
     """Scope in which saved tensors wait for backward in the CPU's memory."""
 
     def __init__(self, pin_memory=False, device_type="cuda"):
-        _C.device(device_type)  # whose pinned memory; there is none, so that only the name is checked
+        _C.device(device_type)  # whose pinned memory; without CUDA there is nothing to pin for
+        pinned = {"pin_memory": True} if pin_memory and _C._cuda.available() else {}
 
         def pack(tensor):
-            copy = OPS["empty_like"](tensor, device="cpu", **({"pin_memory": True} if pin_memory else {}))
+            copy = OPS["empty_like"](tensor, device="cpu", **pinned)
             return tensor.device, copy.copy_(tensor)
 
         def unpack(packed):

@@ -16,7 +16,7 @@ def _first_wrong(valid, value, event_dim):
     if valid.dim() == 0:
         return str(value.item()) if value.numel() == 1 else f"{value.detach().tolist()}"
     place = tuple((~valid).nonzero()[0].tolist())
-    found = value.detach()[place]
+    found = value.detach().expand(valid.shape + value.shape[value.dim() - event_dim:])[place]
     count = int((~valid).sum())
     more = f" ({count} of {valid.numel()} are wrong)" if valid.numel() > 1 else ""
     return f"{found.tolist() if event_dim else found.item()} at index {list(place)}{more}"
@@ -229,9 +229,8 @@ class Distribution:
             return
         valid = support.check(value)
         if not valid.all():
-            wrong = _first_wrong(valid, value.expand_as(valid) if value.dim() == valid.dim() else value,
-                                 support.event_dim)
-            raise ValueError(f"{name}: value must lie in the support {support}, got {wrong}")
+            raise ValueError(f"{name}: value must lie in the support {support}, got "
+                             f"{_first_wrong(valid, value, support.event_dim)}")
 
     def _checked(self, value):
         if self._validate_args:

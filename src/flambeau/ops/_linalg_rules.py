@@ -4,6 +4,7 @@
 basis of a subspace, its derivative is that of functions which do not depend on the choice.
 """
 
+from .._C import Tensor
 from .kinds import OPS, plain
 
 
@@ -184,11 +185,24 @@ def _differences(w):
     return w.unsqueeze(-2) - w.unsqueeze(-1) + OPS["eye"](n, dtype=w.dtype, device=w.device)
 
 
+def _refuse_phases(api, turn, against=None):
+    """RuntimeError where a loss changes with the phases of complex vectors, which are anyone's choice. `turn` is its
+    derivative by them; where two sets of vectors turn together, `against` is that of the others."""
+    turn, against = plain(turn), 0 * plain(turn) if against is None else plain(against)
+    if turn.requires_grad or turn.device.type != "cpu" or type(turn) is not Tensor or type(against) is not Tensor:
+        return  # forward mode asks for the map itself, by gradients of no loss
+    if bool(((turn - against).abs() > 0.01 + 0.01 * against.abs()).any()):
+        raise RuntimeError(f"{api}: the loss depends on the phases of complex vectors, which are arbitrary, so none is "
+                           "its gradient; use what they leave alone, as V.abs() or V @ V.mH")
+
+
 def eigh(gw, gV, w, V):
     """dA = V (diag(dw) + [V^H dV] scaled by differences) V^H."""
     if gV is None:
         return (V * _columns(gw)) @ h(V)
     inner = h(V) @ gV
+    if V.is_complex():
+        _refuse_phases("linalg.eigh", inner.diagonal(0, -2, -1).imag)
     inner = (inner - inner.diagonal(0, -2, -1).diag_embed()) / _differences(w)
     if gw is not None:
         inner = inner + gw.to(inner.dtype).diag_embed()
@@ -200,6 +214,7 @@ def eig(gw, gV, w, V):
     if gV is None:
         return OPS["_linalg_solve_ex"](h(V), gw.unsqueeze(-1) * h(V), True)[0]
     inner = h(V) @ gV
+    _refuse_phases("linalg.eig", inner.diagonal(0, -2, -1).imag)
     inner = inner - (h(V) @ V) * _columns(inner.diagonal(0, -2, -1).real)
     inner = inner / _differences(w).conj()
     inner = inner - inner.diagonal(0, -2, -1).diag_embed()
@@ -210,6 +225,15 @@ def eig(gw, gV, w, V):
 
 def _skew(x):
     return x - h(x)
+
+
+def _check_turns(gU, gVh, U, Vh):
+    """Both sides' vectors have one phase."""
+    turns = [] if gU is None else [(h(U) @ gU).diagonal(0, -2, -1).imag]
+    if gVh is not None:
+        of_V = (Vh @ h(gVh)).diagonal(0, -2, -1).imag
+        turns.append(-of_V if turns else of_V)
+    _refuse_phases("linalg.svd", *turns)
 
 
 def svd(gU, gS, gVh, U, S, Vh, full):
@@ -223,6 +247,8 @@ def svd(gU, gS, gVh, U, S, Vh, full):
         gVh = None if gVh is None else gVh.narrow(-2, 0, k)
     if gU is None and gVh is None:
         return (U * _columns(gS)) @ Vh
+    if U.is_complex():
+        _check_turns(gU, gVh, U, Vh)
     squares = S * S
     gaps = _differences(squares)
     inner = None if gS is None else gS.to(U.dtype).diag_embed()

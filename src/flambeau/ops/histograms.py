@@ -91,6 +91,8 @@ def histogram(self, bins=100, *, range=None, weight=None, density=False):
     >>> flambeau.histogram(flambeau.tensor([1., 2., 1.]), 2, range=(0., 3.)).hist
     tensor([2., 1.])
     """
+    if range is not None and len(range) != 2:
+        raise RuntimeError(f"histogram: range must be (lowest, highest), got {shown(range)}")
     x = self.detach().reshape(-1, 1)
     if weight is not None and weight.shape != self.shape:
         _check_weight(x, weight.detach())

@@ -2,10 +2,11 @@
 
 from math import inf
 
+from .. import _C
 from .._shown import shown
 from ._restore import placed, reduced_count, restore, shared_with_nan, total
 from .dims import wrap_dim
-from .kinds import OPS, composite, overloads, reduction
+from .kinds import OPS, composite, overloads, plain, reduction
 
 
 def _variance_gradient(g, self, dim, correction, keepdim):
@@ -165,6 +166,10 @@ def _quantile(name, self, q, dim, keepdim, interpolation, ignore_nan):
         raise RuntimeError(f"{name}: q must be a number or one-dimensional, got shape {list(q.shape)}")
     elif q.dtype != self.dtype:
         raise RuntimeError(f"{name}: q must have the dtype of input, {self.dtype}, got {q.dtype}")
+    else:
+        known = plain(q)
+        if type(known) is _C.Tensor and known.device.type == "cpu" and not ((known >= 0) & (known <= 1)).all():
+            raise RuntimeError(f"{name}: q must lie in [0, 1], got {known.tolist()}")
     ndim, whole = self.ndim, dim is None
     x = self.reshape(-1) if whole else self.movedim(dim, -1) if ndim else self.reshape(1)
     order = x.detach().sort(-1)[1]

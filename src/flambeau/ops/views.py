@@ -2,7 +2,7 @@
 
 from .. import _C
 from .dims import wrap_dim
-from .kinds import composite, overloads, primitive, view
+from .kinds import OPS, composite, overloads, primitive, view
 
 # --- placing a part's gradient into zeros -----------------------------------------------------------------------------
 
@@ -29,11 +29,26 @@ def _reach(size, stride, offset):
     return offset + sum(max(0, (n - 1) * s) for n, s in zip(size, stride, strict=True)) + 1
 
 
+def _overlaps(size, stride):
+    """Whether some elements may share memory: a dimension steps less far than those inside it reach."""
+    reach = 0
+    for s, n in sorted((s, n) for n, s in zip(size, stride, strict=True) if n > 1):
+        if s <= reach:
+            return True
+        reach += (n - 1) * s
+    return False
+
+
 def _as_strided_of(g, self_size, self_stride, self_offset, size, stride, offset):
     """as_strided of a gradient laid out as self was."""
     offset = self_offset if offset is None else offset
     room = g.new_zeros(max(_reach(self_size, self_stride, self_offset), _reach(size, stride, offset)))
-    room.as_strided(self_size, self_stride, self_offset).copy_(g)
+    if _overlaps(self_size, self_stride):  # as_strided_backward shares out to such elements equally: their mean
+        places = OPS["arange"](room.numel(), device=g.device).as_strided(self_size, self_stride, self_offset).flatten()
+        count = room.index_add(0, places, OPS["ones_like"](g).flatten())
+        room = room.index_add(0, places, g.flatten()) / count.clamp(min=1)
+    else:
+        room.as_strided(self_size, self_stride, self_offset).copy_(g)
     return room.as_strided(size, stride, offset)
 
 

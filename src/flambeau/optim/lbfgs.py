@@ -121,7 +121,8 @@ class LBFGS(Optimizer):
                 state["d"] = self._direction(grad, state)
             state["prev_flat_grad"] = grad.clone()
             previous = state["prev_loss"] = loss
-            first_step = min(1.0, 1.0 / grad.abs().sum().item()) * group["lr"]
+            size = grad.abs().sum().item()
+            first_step = (1.0 / size if size > 1 else 1.0) * group["lr"]
             state["t"] = first_step if state["n_iter"] == 1 else group["lr"]
             slope = grad.dot(state["d"])
             if slope > -group["tolerance_change"]:
