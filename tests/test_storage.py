@@ -148,3 +148,22 @@ def test_typed_storages_from_buffers():
     assert flambeau.ShortStorage.from_buffer(bytes([1, 0, 0, 2]), "big").tolist() == [256, 2]
     with pytest.raises(RuntimeError, match="byte_order"):
         flambeau.ShortStorage.from_buffer(bytes(4))
+
+
+def test_a_typed_storage_is_of_its_dtype_and_bytes_are_of_any():
+    x = flambeau.arange(3.0)
+    bytes_of = x.untyped_storage()
+    for make in (lambda s: flambeau.tensor(s, dtype=flambeau.float32), flambeau.FloatTensor, flambeau.ones(1).new,
+                 lambda s: flambeau.empty(0).set_(s)):
+        assert make(x.storage()).tolist() == make(bytes_of).tolist() == [0, 1, 2]
+        with pytest.raises(RuntimeError, match=r"a storage of torch\.int64 is no tensor of torch\.float32"):
+            make(flambeau.arange(3).storage())
+    assert flambeau.tensor(x.storage()).dtype is flambeau.float32 and flambeau.tensor(bytes_of).dtype is flambeau.int64
+
+
+def test_what_programs_ask_storages():
+    x = flambeau.arange(6.0)
+    assert x.storage().__sizeof__() - flambeau.empty(0).storage().__sizeof__() == 24
+    assert x.storage()._untyped_storage == x.untyped_storage()
+    assert x[1:].storage()._cdata == x.untyped_storage()._cdata != x.clone().storage()._cdata
+    assert flambeau.UntypedStorage([1, 2], device="meta").device.type == "meta"

@@ -186,3 +186,8 @@ def test_the_gradient_of_nll_loss_of_nothing():
         x = flambeau.zeros(shape, requires_grad=True)
         F.nll_loss(x, flambeau.zeros(shape[0], *shape[2:], dtype=flambeau.int64)).backward()
         assert x.grad.shape == shape
+
+
+def test_a_loss_of_one_number_needs_a_dimension_of_classes():
+    with pytest.raises(ValueError, match="at least 1 dimension"):
+        F.nll_loss(flambeau.tensor(1.0), flambeau.tensor(0))

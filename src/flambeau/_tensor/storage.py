@@ -56,6 +56,13 @@ class _Storage:
         """Number of bytes."""
         return self._owner._storage_nbytes()
 
+    def __sizeof__(self):
+        return super().__sizeof__() + self.nbytes()
+
+    @property
+    def _cdata(self):
+        return _C.storage_id(self._owner)  # programs tell by it which storages are one
+
     def element_size(self):
         """Bytes per element."""
         return self.dtype.itemsize
@@ -208,7 +215,7 @@ class UntypedStorage(_Storage):
         elif isinstance(source, int):
             self._owner = tensor([], dtype=_C.uint8).new_empty((source,), device=device)
         else:
-            self._owner = tensor([int(value) & 0xFF for value in source], dtype=_C.uint8)
+            self._owner = tensor([int(value) & 0xFF for value in source], dtype=_C.uint8, device=device)
 
     def __getitem__(self, index):
         if isinstance(index, int):
@@ -298,6 +305,8 @@ class TypedStorage(_Storage):
     def untyped(self):
         """The same memory by bytes."""
         return UntypedStorage(self._owner)
+
+    _untyped_storage = property(untyped, doc="The same memory by bytes.")
 
     def pickle_storage_type(self):
         """The name files keep for this dtype, as 'FloatStorage'."""
