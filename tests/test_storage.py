@@ -1,5 +1,8 @@
 """Storages, resizing, and what programs ask about devices that are not there."""
 
+import mmap
+from pathlib import Path
+
 import pytest
 
 import flambeau
@@ -167,3 +170,32 @@ def test_what_programs_ask_storages():
     assert x.storage()._untyped_storage == x.untyped_storage()
     assert x[1:].storage()._cdata == x.untyped_storage()._cdata != x.clone().storage()._cdata
     assert flambeau.UntypedStorage([1, 2], device="meta").device.type == "meta"
+
+
+def test_memory_that_a_storage_gives_up_goes_back_to_the_system():
+    x = flambeau.ones(16 << 20)
+    view, storage = x.reshape(-1, 2)[1:], x.untyped_storage()
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    before = resident()
+    assert storage.resize_(10) is storage and storage.nbytes() == 10
+    assert before - resident() > 60 << 20
+    assert x[:3].tolist() == [1, 1, 0] and view.sum() == 0  # no view reaches memory of others
+    storage.resize_(x.nbytes)
+    x.fill_(2)
+    assert view[-1, 1] == 2 and x.untyped_storage().nbytes() == x.nbytes and before - resident() < 4 << 20
+
+
+def test_what_reaches_past_a_smaller_storage_is_refused():
+    x = flambeau.arange(10.0)
+    x.storage().resize_(2)
+    assert x.tolist() == [0, 1] + [0] * 8 and x.untyped_storage().nbytes() == 8
+    for use in (lambda: x.share_memory_(), lambda: flambeau.empty(0).set_(x.untyped_storage(), 0, (10,), (1,))):
+        with pytest.raises(RuntimeError, match="reaches outside the storage"):
+            use()
+    with pytest.raises(RuntimeError, match="at least 0"):
+        x.untyped_storage().resize_(-1)
+    with pytest.raises(NotImplementedError, match="another library"):
+        flambeau.frombuffer(bytearray(16), dtype=flambeau.float32).untyped_storage().resize_(4)
