@@ -106,6 +106,11 @@ REASONS = {
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
         autograd/graph: set_warn_on_accumulate_grad_stream_mismatch enabled,
         set_override_stale_capture_stream enabled""",
+    "what the tensors themselves tell: whether one is complex, or a gradient sparse": """
+        optim/adam: adam has_complex; optim/sgd: sgd has_sparse_grad; optim/rmsprop: rmsprop has_complex;
+        optim/adagrad: adagrad has_sparse_grad has_complex; optim/adadelta: adadelta has_complex;
+        optim/adamax: adamax has_complex; optim/asgd: asgd has_complex; optim/nadam: nadam has_complex;
+        optim/radam: radam has_complex; optim/rprop: rprop has_complex""",
     "chooses between implementations with one result; there is one implementation": """
         nn/utils/clip_grad: get_total_norm foreach, clip_grads_with_norm_ foreach, clip_grad_norm_ foreach,
         clip_grad_value_ foreach; ops/comparison: isin assume_unique;

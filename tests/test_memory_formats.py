@@ -188,3 +188,10 @@ def test_relu6_in_place_keeps_no_copy():
     assert y.grad_fn._saved_result.data_ptr() == y.data_ptr()
     y.sum().backward()
     assert flambeau.equal(x.grad, ((x > 0) & (x < 6)).float())
+
+
+def test_conversions_keep_the_order_of_dimensions_that_a_copy_keeps():
+    images = flambeau.randn(4, 3, 8, 8).contiguous(memory_format=flambeau.channels_last)[..., ::2, ::2]
+    for x in (images, flambeau.randn(3, 4, 5).permute(2, 0, 1)[:, ::2], flambeau.randn(4, 4).expand(2, 4, 4).mT):
+        assert x.double().stride() == x.to(flambeau.float32, copy=True).stride() == x.clone().stride()
+    assert images.half().is_contiguous(memory_format=flambeau.channels_last)

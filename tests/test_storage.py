@@ -1,5 +1,8 @@
 """Storages, resizing, and what programs ask about devices that are not there."""
 
+import mmap
+from pathlib import Path
+
 import pytest
 
 import flambeau
@@ -148,3 +151,51 @@ def test_typed_storages_from_buffers():
     assert flambeau.ShortStorage.from_buffer(bytes([1, 0, 0, 2]), "big").tolist() == [256, 2]
     with pytest.raises(RuntimeError, match="byte_order"):
         flambeau.ShortStorage.from_buffer(bytes(4))
+
+
+def test_a_typed_storage_is_of_its_dtype_and_bytes_are_of_any():
+    x = flambeau.arange(3.0)
+    bytes_of = x.untyped_storage()
+    for make in (lambda s: flambeau.tensor(s, dtype=flambeau.float32), flambeau.FloatTensor, flambeau.ones(1).new,
+                 lambda s: flambeau.empty(0).set_(s)):
+        assert make(x.storage()).tolist() == make(bytes_of).tolist() == [0, 1, 2]
+        with pytest.raises(RuntimeError, match=r"a storage of torch\.int64 is no tensor of torch\.float32"):
+            make(flambeau.arange(3).storage())
+    assert flambeau.tensor(x.storage()).dtype is flambeau.float32 and flambeau.tensor(bytes_of).dtype is flambeau.int64
+
+
+def test_what_programs_ask_storages():
+    x = flambeau.arange(6.0)
+    assert x.storage().__sizeof__() - flambeau.empty(0).storage().__sizeof__() == 24
+    assert x.storage()._untyped_storage == x.untyped_storage()
+    assert x[1:].storage()._cdata == x.untyped_storage()._cdata != x.clone().storage()._cdata
+    assert flambeau.UntypedStorage([1, 2], device="meta").device.type == "meta"
+
+
+def test_memory_that_a_storage_gives_up_goes_back_to_the_system():
+    x = flambeau.ones(16 << 20)
+    view, storage = x.reshape(-1, 2)[1:], x.untyped_storage()
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    before = resident()
+    assert storage.resize_(10) is storage and storage.nbytes() == 10
+    assert before - resident() > 60 << 20
+    assert x[:3].tolist() == [1, 1, 0] and view.sum() == 0  # no view reaches memory of others
+    storage.resize_(x.nbytes)
+    x.fill_(2)
+    assert view[-1, 1] == 2 and x.untyped_storage().nbytes() == x.nbytes and before - resident() < 4 << 20
+
+
+def test_what_reaches_past_a_smaller_storage_is_refused():
+    x = flambeau.arange(10.0)
+    x.storage().resize_(2)
+    assert x.tolist() == [0, 1] + [0] * 8 and x.untyped_storage().nbytes() == 8
+    for use in (lambda: x.share_memory_(), lambda: flambeau.empty(0).set_(x.untyped_storage(), 0, (10,), (1,))):
+        with pytest.raises(RuntimeError, match="reaches outside the storage"):
+            use()
+    with pytest.raises(RuntimeError, match="at least 0"):
+        x.untyped_storage().resize_(-1)
+    with pytest.raises(NotImplementedError, match="another library"):
+        flambeau.frombuffer(bytearray(16), dtype=flambeau.float32).untyped_storage().resize_(4)

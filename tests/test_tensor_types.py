@@ -216,3 +216,11 @@ def test_types_of_sparse_tensors():
         assert types.FloatTensor.__module__ == module and types.LongTensor.is_sparse
         assert isinstance(flambeau.ones(2).to_sparse(), types.FloatTensor) == (not types.FloatTensor.is_cuda)
     assert flambeau.cuda.sparse.HalfTensor.is_cuda and not flambeau.sparse.HalfTensor.is_cuda
+
+
+def test_the_memory_of_a_tensor_as_another_class_by_keywords():
+    x = flambeau.ones(2)
+    made = flambeau.Tensor._make_subclass(type("Mine", (flambeau.Tensor,), {}), data=x, require_grad=True)
+    assert type(made).__name__ == "Mine" and made.requires_grad and made.data_ptr() == x.data_ptr()
+    with pytest.raises(NotImplementedError, match="dispatch_"):
+        flambeau.Tensor._make_subclass(flambeau.Tensor, x, dispatch_device=True)

@@ -359,6 +359,11 @@ PyObject* array(PyObject*, PyObject* const* a, Py_ssize_t n) {
       copy_into(*out, t);
       return take_object(std::move(out));
     }
+    if (!PyList_Check(a[0]) && !PyNumber_Check(a[0]) && PyObject_HasAttrString(a[0], "_as_tensor")) {  // a storage
+      Held t = checked(PyObject_CallMethod(a[0], "_as_tensor", "O", a[1]));
+      PyObject* again[] = {t.p, a[1], a[2]};
+      return array(nullptr, again, 3);
+    }
     const Held said = said_array(a[0]);
     PyObject* data = said.p ? said.p : a[0];
     if (!copy && is_numpy_array(data)) {

@@ -90,6 +90,21 @@ PyObject* storage_resizable(PyObject*, PyObject* o) {
   });
 }
 
+// storage_resize(t, nbytes): whether t's storage could get that size where it is.
+PyObject* storage_resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 2 || !is_tensor(a[0])) type_error("storage_resize takes a tensor and a number of bytes");
+    Tensor& t = *as_tensor(a[0]);
+    const int64_t nbytes = integer_of(a[1]);
+    if (nbytes < 0) value_error("storage_resize: expected a number of bytes, got ", nbytes);
+    need_values(t);
+    await_calls(t);
+    if (t.storage->readonly || !resize_in_place(t.storage, size_t(nbytes))) Py_RETURN_FALSE;
+    count_write(*t.storage, 1);
+    Py_RETURN_TRUE;
+  });
+}
+
 // bump_version(t, times=1): a write that native code did not see (into memory shared with NumPy, say) counts as one.
 PyObject* bump(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
@@ -170,6 +185,7 @@ PyMethodDef methods[] = {
     {"lies_channels_last", slot<lies_channels_last>, METH_O, nullptr},
     {"storage_users", slot<storage_users>, METH_O, nullptr},
     {"storage_resizable", slot<storage_resizable>, METH_O, nullptr},
+    {"storage_resize", method<storage_resize>(), METH_FASTCALL, nullptr},
     {"bump_version", method<bump>(), METH_FASTCALL, nullptr},
     {"follow_writes", slot<follow>, METH_O, nullptr},
     {"stamp_of", slot<stamp>, METH_O, nullptr},

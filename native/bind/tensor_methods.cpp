@@ -145,11 +145,18 @@ PyObject* t_requires_grad_(PyObject* o, PyObject* args, PyObject* kwargs) {
     return Py_NewRef(o);
   });
 }
-PyObject* t_make_subclass(PyObject*, PyObject* args) {
-  PyObject *type, *data;
-  int requires_grad = 0;
-  if (!PyArg_ParseTuple(args, "O!O|p", &PyType_Type, &type, &data, &requires_grad)) return nullptr;
+PyObject* t_make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"", "data", "require_grad", "dispatch_sizes_strides_policy", "dispatch_device",
+                                "dispatch_layout", nullptr};
+  PyObject *type, *data, *policy = Py_None;
+  int requires_grad = 0, device = 0, layout = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|p$Opp", const_cast<char**>(names), &PyType_Type, &type, &data,
+                                   &requires_grad, &policy, &device, &layout))
+    return nullptr;
   return guarded([&] {
+    if (policy != Py_None || device || layout)
+      not_implemented("_make_subclass: sizes, strides, device and layout are the data's, and no dispatch asks for "
+                      "them; leave the dispatch_… arguments out");
     if (!is_tensor(data)) type_error("expected a Tensor, got ", Py_TYPE(data)->tp_name);
     auto* t = reinterpret_cast<PyTypeObject*>(type);
     if (!PyType_IsSubtype(t, TensorType)) type_error("cls must be a subclass of Tensor, got ", t->tp_name);
@@ -249,8 +256,9 @@ PyMethodDef tensor_methods[] = {
     {"detach_", slot<t_detach_>, METH_NOARGS, "detach_($self, /)\n--\n\nForgets this tensor's history."},
     {"requires_grad_", method<t_requires_grad_>(), METH_VARARGS | METH_KEYWORDS,
      "requires_grad_($self, /, requires_grad=True)\n--\n\nSets requires_grad; returns self."},
-    {"_make_subclass", slot<t_make_subclass>, METH_VARARGS | METH_STATIC,
-     "_make_subclass(cls, data, require_grad=False, /)\n--\n\nThe memory of `data` as an instance of cls."},
+    {"_make_subclass", method<t_make_subclass>(), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "_make_subclass(cls, /, data, require_grad=False, *, dispatch_sizes_strides_policy=None, dispatch_device=False, "
+     "dispatch_layout=False)\n--\n\nThe memory of `data` as an instance of cls."},
     {"as_subclass", slot<t_as_subclass>, METH_O,
      "as_subclass($self, cls, /)\n--\n\nThe same tensor as an instance of cls."},
     {"_bump_version", slot<t_bump_version>, METH_NOARGS,

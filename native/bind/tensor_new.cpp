@@ -68,8 +68,8 @@ TensorRef legacy_tensor(DType dtype, PyObject* args, PyObject* kwargs) {
                  "; use x.to(dtype)");
     return alias(*as_tensor(a.data));
   }
-  if (PyObject_HasAttrString(a.data, "_elements")) {  // a storage
-    Held t = checked(PyObject_CallMethod(a.data, "_elements", "O", dtype_object(dtype)));
+  if (PyObject_HasAttrString(a.data, "_as_tensor")) {  // a storage
+    Held t = checked(PyObject_CallMethod(a.data, "_as_tensor", "O", dtype_object(dtype)));
     return TensorRef::borrow(as_tensor(t.p));
   }
   if (PyUnicode_Check(a.data) || PyBytes_Check(a.data))

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -283,6 +284,21 @@ void resize_storage(Storage* s, size_t nbytes) {
   s->context = larger->context;
   s->nbytes = nbytes;
   release(larger);
+}
+
+bool resize_in_place(Storage* s, size_t nbytes) {
+  if (s->free != free_cached || !s->resizable || nbytes > reinterpret_cast<size_t>(s->context)) return false;
+  if (nbytes < s->nbytes) {
+    const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)), data = reinterpret_cast<uintptr_t>(s->data);
+    const uintptr_t first = data + nbytes, last = data + s->nbytes;  // given up: whole pages, and what lies around them
+    const uintptr_t begin = std::min((first + page - 1) / page * page, last), end = std::max(last / page * page, begin);
+    std::memset(reinterpret_cast<void*>(first), 0, begin - first);
+    if (begin < end && madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED) != 0)
+      std::memset(reinterpret_cast<void*>(begin), 0, end - begin);
+    std::memset(reinterpret_cast<void*>(end), 0, last - end);
+  }
+  s->nbytes = nbytes;
+  return true;
 }
 
 void free_storage(Storage* s) {

@@ -70,6 +70,9 @@ struct Storage {
 Storage* new_storage(size_t nbytes, Device device);  // uninitialised memory; count 1
 Storage* blank_storage();                            // no memory yet: for memory of other libraries; count 1
 void resize_storage(Storage*, size_t nbytes);        // keeps the first bytes
+// Within the memory it has, or false: what is given up goes back to the system, and reads as zeros through the tensors
+// that still reach there.
+bool resize_in_place(Storage*, size_t nbytes);
 void free_storage(Storage*);
 inline void retain(Storage* s) {
   assert_locked();

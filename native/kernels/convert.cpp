@@ -1,6 +1,7 @@
 // Conversion of dtype or device as an operator.
 #include "../core/call.h"
 #include "../core/device_table.h"
+#include "options.h"
 
 namespace flambeau {
 namespace {
@@ -16,9 +17,8 @@ void infer_to_copy(Call& c) {
     not_implemented("a tensor on the meta device has no data to copy; make an empty tensor there and fill it "
                     "(Module.to_empty)");
   DType dtype = c.dtype_or(1, self.dtype);
-  std::vector<int64_t> strides = dense_strides(self);
-  if (strides.empty()) c.output(self.shape(), dtype, device);
-  else c.output(self.shape(), dtype, device, strides);
+  if (self.contiguous()) c.output(self.shape(), dtype, device);
+  else c.output(self.shape(), dtype, device, like_strides(self));
 }
 void cpu_to_copy(Call& c) {
   NonBlocking may_go_on(c.boolean(3));

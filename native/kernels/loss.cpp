@@ -29,12 +29,12 @@ struct Labelled {
 };
 Labelled labelled(const Call& c, const Tensor& x, const Tensor& target) {
   Labelled s;
+  if (x.ndim == 0) value_error(c.name(), ": input must have at least 1 dimension");
   if (!is_floating(x.dtype)) runtime_error(c.name(), ": expected a floating point input, got ", dtype_name(x.dtype));
   bool spatial = x.ndim > 2;
   if (target.dtype != DType::Int64 && (target.dtype != DType::UInt8 || spatial))
     runtime_error(c.name(), ": expected target to hold class indices of dtype int64", spatial ? "" : " or uint8",
                   ", got ", dtype_name(target.dtype), "; use target.long()");
-  if (x.ndim == 0) runtime_error(c.name(), ": input must have at least 1 dimension");
   if (x.ndim == 1) {
     s.classes = x.size(0);
     if (target.ndim > 1 || target.numel != 1)

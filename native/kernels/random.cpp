@@ -289,7 +289,8 @@ void infer_random_(Call& c) {
   if (is_complex(d)) not_implemented(c.name(), ": no integers for dtype ", dtype_name(d));
   if (c.has(2)) return check_integers(c, d, from, c.integer(2));
   if (double(from) < limits(d).low || (from > 0 && uint64_t(from) > greatest(d)))
-    runtime_error(c.name(), ": from=", from, " lies outside what ", dtype_name(d), " holds exactly, up to ", greatest(d));
+    runtime_error(c.name(), ": from=", from, " lies outside what ", dtype_name(d), " holds exactly, up to ",
+                  greatest(d));
 }
 void cpu_random_(Call& c) {
   Tensor& t = c.out();

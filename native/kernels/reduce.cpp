@@ -128,7 +128,7 @@ void cpu_prod(Call& c) {
   }
 }
 
-// --- any, all (self, dim, keepdim): an empty list of dimensions, unlike an absent one, leaves each element by itself ---
+// --- any, all (self, dim, keepdim): of an empty list of dimensions, unlike without one, each element alone -----------
 void infer_any(Call& c) {
   Tensor& x = c.tensor(0);
   const bool none = c.args[1].tag == Tag::Ints && c.ints(1).empty();

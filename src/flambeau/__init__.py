@@ -81,7 +81,7 @@ _LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory",
          "mps", "mtia", "multiprocessing", "nested", "sparse", "return_types", "types", "__config__", "__future__",
          "profiler", "debug", "library", "control_flow", "overrides", "distributions", "quasirandom", "safetensors",
          "functional", "jit", "fx", "export", "onnx", "distributed", "array_api", "ao", "package", "quantization",
-         "vision", "xpu"}
+         "monitor", "vision", "xpu"}
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",

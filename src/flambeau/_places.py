@@ -121,7 +121,7 @@ nn.parallel.parallel_apply nn.parallel.apply parallel_apply
 nn.utils.spectral_norm nn.utils.weight_norm spectral_norm remove_spectral_norm
 optim optim.adafactor Adafactor
 optim optim.muon Muon
-optim.adamw optim.adam AdamW
+optim.adamw optim.adam AdamW adamw
 optim.lr_scheduler optim.lr_scheduler._base LRScheduler _LRScheduler
 optim.lr_scheduler optim.lr_scheduler._compose ChainedScheduler SequentialLR
 optim.lr_scheduler optim.lr_scheduler._cycles CosineAnnealingWarmRestarts CyclicLR OneCycleLR

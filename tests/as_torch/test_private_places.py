@@ -3,7 +3,8 @@
 import pytest
 
 import flambeau
-from flambeau.as_torch.tree import _prims_common, _tensor, _utils
+from flambeau.as_torch.tree import _decomp, _prims_common, _tensor, _utils
+from flambeau.fx.experimental.proxy_tensor import make_fx
 from flambeau.optim import optimizer
 
 
@@ -123,3 +124,24 @@ def test_gradients_of_convolutions(n, options):
     y.backward(g)
     flambeau.testing.assert_close(getattr(grad, f"conv{n}d_input")(x.shape, w, g, *options), x.grad)
     flambeau.testing.assert_close(getattr(grad, f"conv{n}d_weight")(x, w.shape, g, *options), w.grad)
+
+
+def test_tables_of_decompositions():
+    aten, mine = flambeau.ops.aten, {}
+    table = _decomp.get_decompositions([aten.batch_norm.default, aten.add.Tensor, aten.addmm])
+    assert len(table) == 1 and aten.batch_norm.default in table and aten.batch_norm in table
+    everything = _decomp.core_aten_decompositions()
+    _decomp.remove_decompositions(everything, [aten.batch_norm.default, aten.add.Tensor])
+    assert aten.batch_norm.default not in everything and aten.batch_norm.default in _decomp.decomposition_table
+
+    @_decomp.register_decomposition([aten.silu, aten.gelu.default], mine)
+    def plain(x):
+        return x * x.sigmoid()
+
+    graph = make_fx(lambda x: flambeau.nn.functional.silu(x) + flambeau.nn.functional.gelu(x), mine)(flambeau.ones(2))
+    assert [node.name for node in graph.graph.nodes if node.op == "call_function"] == [
+        "sigmoid", "mul", "sigmoid_1", "mul_1", "add"]
+    with pytest.raises(RuntimeError, match="already"):
+        _decomp.register_decomposition(aten.silu, mine)(plain)
+    with pytest.raises(NotImplementedError, match="'meta'"):
+        _decomp.get_decompositions([], "meta")

@@ -191,3 +191,8 @@ def test_the_gradient_of_nll_loss_of_nothing():
 def test_many_labels_as_integers():
     x, target = flambeau.randn(3, 5), flambeau.tensor([[1, 0, 0, 1, 1]] * 3)
     assert F.multilabel_soft_margin_loss(x, target) == F.multilabel_soft_margin_loss(x, target.float())
+
+
+def test_a_loss_of_one_number_needs_a_dimension_of_classes():
+    with pytest.raises(ValueError, match="at least 1 dimension"):
+        F.nll_loss(flambeau.tensor(1.0), flambeau.tensor(0))

@@ -59,7 +59,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if source is None:
         source = tensor([], dtype=self.dtype)
     if not isinstance(source, Tensor):
-        source = source._elements(self.dtype)
+        source = source._as_tensor(self.dtype)
     elif size is None:
         storage_offset, size, stride = source.storage_offset(), source.shape, source.stride()
     if source.dtype is not self.dtype:

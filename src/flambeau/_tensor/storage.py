@@ -56,6 +56,13 @@ class _Storage:
         """Number of bytes."""
         return self._owner._storage_nbytes()
 
+    def __sizeof__(self):
+        return super().__sizeof__() + self.nbytes()
+
+    @property
+    def _cdata(self):
+        return _C.storage_id(self._owner)  # programs tell by it which storages are one
+
     def element_size(self):
         """Bytes per element."""
         return self.dtype.itemsize
@@ -141,11 +148,19 @@ class _Storage:
         return _C.storage_resizable(self._owner)
 
     def resize_(self, size):
-        """Memory for that many elements (bytes, of an UntypedStorage); it only grows."""
+        """Memory for that many elements (bytes, of an UntypedStorage).
+
+        What is given up goes back to the system: tensors that still reach there read zeros, until the storage has its
+        size again. One that becomes larger than it ever was moves with the tensor it was taken from; others stay.
+        """
         nbytes = int(size) * self.dtype.itemsize
+        if nbytes < 0:
+            raise RuntimeError(f"resize_: expected a size of at least 0, got {shown(size)}")
+        if not self._owner.is_meta and _C.storage_resize(self._owner, nbytes):
+            return self
         if nbytes < self.nbytes():
-            raise NotImplementedError(f"resize_: the memory of a storage only grows ({self.nbytes()} bytes, {nbytes} "
-                                      "asked for); it is freed with the last tensor that uses it")
+            raise NotImplementedError(f"resize_: the memory of this storage ({self.nbytes()} bytes, {nbytes} asked "
+                                      "for) is not on the CPU, or belongs to another library, and only grows")
         t = self._owner
         shape, strides, offset = tuple(t.shape), tuple(t.stride()), t.storage_offset()
         memory = _C.array([], _C.uint8, True)
@@ -208,7 +223,7 @@ class UntypedStorage(_Storage):
         elif isinstance(source, int):
             self._owner = tensor([], dtype=_C.uint8).new_empty((source,), device=device)
         else:
-            self._owner = tensor([int(value) & 0xFF for value in source], dtype=_C.uint8)
+            self._owner = tensor([int(value) & 0xFF for value in source], dtype=_C.uint8, device=device)
 
     def __getitem__(self, index):
         if isinstance(index, int):
@@ -298,6 +313,8 @@ class TypedStorage(_Storage):
     def untyped(self):
         """The same memory by bytes."""
         return UntypedStorage(self._owner)
+
+    _untyped_storage = property(untyped, doc="The same memory by bytes.")
 
     def pickle_storage_type(self):
         """The name files keep for this dtype, as 'FloatStorage'."""

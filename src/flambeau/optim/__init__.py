@@ -1,5 +1,6 @@
 """Optimizers and learning-rate schedules."""
 
+from . import adamw as adamw
 from . import lr_scheduler as lr_scheduler
 from . import swa_utils as swa_utils
 from ._swapping import swap_in_optimizer_params_and_state as swap_in_optimizer_params_and_state

@@ -3,6 +3,7 @@
 import flambeau
 
 from ._composed import decay
+from ._lists import step_on_lists
 from ._recorded import add_scaled, learned
 from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of, step_count
 
@@ -64,3 +65,12 @@ class Adadelta(Optimizer):
             numbers = (group["lr"], group["weight_decay"], group["eps"], group["rho"], 0.0)
             self._own_native_step(3, group, _KEYS, numbers, 1 if group["maximize"] else 0)
         return loss
+
+
+def adadelta(params, grads, square_avgs, acc_deltas, state_steps, capturable=False, foreach=None, differentiable=False,
+             has_complex=False, *, lr, rho, eps, weight_decay, maximize):
+    """One step of Adadelta for lists of parameters, gradients and what it keeps of them, which change in place."""
+    states = {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}
+    options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach,
+               "capturable": capturable, "differentiable": differentiable}
+    step_on_lists(Adadelta, params, grads, states, options)

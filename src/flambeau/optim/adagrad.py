@@ -3,6 +3,7 @@
 import flambeau
 
 from ._composed import decay
+from ._lists import step_on_lists
 from ._recorded import add_quotient, learned
 from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of, sparse_like, step_count
 
@@ -88,3 +89,12 @@ class Adagrad(Optimizer):
             numbers = (group["lr"], group["weight_decay"], group["eps"], group["lr_decay"], 0.0)
             self._own_native_step(4, group, _KEYS, numbers, 1 if group["maximize"] else 0)
         return loss
+
+
+def adagrad(params, grads, state_sums, state_steps, fused=None, grad_scale=None, found_inf=None, has_sparse_grad=False,
+            foreach=None, differentiable=False, has_complex=False, *, lr, weight_decay, lr_decay, eps, maximize):
+    """One step of Adagrad for lists of parameters, gradients and what it keeps of them, which change in place."""
+    states = {"step": state_steps, "sum": state_sums}
+    options = {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps, "maximize": maximize,
+               "foreach": foreach, "differentiable": differentiable, "fused": fused}
+    step_on_lists(Adagrad, params, grads, states, options, grad_scale, found_inf)

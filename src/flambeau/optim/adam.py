@@ -3,6 +3,7 @@
 import flambeau
 
 from ._composed import decay
+from ._lists import step_on_lists
 from ._recorded import add_quotient, learned
 from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of, step_count
 
@@ -97,3 +98,24 @@ class AdamW(Adam):
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=fused,
                          decoupled_weight_decay=True)
+
+
+def adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach=None, capturable=False,
+         differentiable=False, fused=None, grad_scale=None, found_inf=None, has_complex=False,
+         decoupled_weight_decay=False, *, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize):
+    """One step of Adam for lists of parameters, gradients and what it keeps of them, which change in place."""
+    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "max_exp_avg_sq": max_exp_avg_sqs if
+              amsgrad else None}
+    options = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+               "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
+               "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}
+    step_on_lists(Adam, params, grads, states, options, grad_scale, found_inf)
+
+
+def adamw(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach=None, capturable=False,
+          differentiable=False, fused=None, grad_scale=None, found_inf=None, has_complex=False, *, amsgrad, beta1,
+          beta2, lr, weight_decay, eps, maximize):
+    """`adam` whose weight decay shrinks the parameters themselves."""
+    adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach, capturable, differentiable, fused,
+         grad_scale, found_inf, has_complex, True, amsgrad=amsgrad, beta1=beta1, beta2=beta2, lr=lr,
+         weight_decay=weight_decay, eps=eps, maximize=maximize)

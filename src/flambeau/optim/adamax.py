@@ -3,6 +3,7 @@
 import flambeau
 
 from ._composed import ComposedOptimizer, decay, number, zeros
+from ._lists import step_on_lists
 from ._recorded import add_quotient, learned
 from .optimizer import _check, _check_rate
 
@@ -42,3 +43,12 @@ class Adamax(ComposedOptimizer):
         mean.lerp_(grad, 1 - beta1)
         top.copy_(flambeau.maximum(top * beta2, grad.abs() + group["eps"]))
         add_quotient(param, mean, top, -learned(group["lr"]) / (1 - beta1**step))
+
+
+def adamax(params, grads, exp_avgs, exp_infs, state_steps, foreach=None, maximize=False, differentiable=False,
+           capturable=False, has_complex=False, *, eps, beta1, beta2, lr, weight_decay):
+    """One step of Adamax for lists of parameters, gradients and what it keeps of them, which change in place."""
+    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}
+    options = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+               "foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+    step_on_lists(Adamax, params, grads, states, options)

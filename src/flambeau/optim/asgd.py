@@ -3,6 +3,7 @@
 import flambeau
 
 from ._composed import ComposedOptimizer, decay, number, zeros
+from ._lists import step_on_lists
 from ._recorded import add_scaled, learned
 from .optimizer import _check, _check_rate
 
@@ -48,3 +49,12 @@ class ASGD(ComposedOptimizer):
         lr = learned(group["lr"])
         state["eta"].copy_(flambeau.as_tensor(lr / ((1 + group["lambd"] * lr * step) ** group["alpha"])))
         state["mu"].copy_(number(1 / max(1, step - group["t0"])))
+
+
+def asgd(params, grads, axs, mus, etas, state_steps, foreach=None, maximize=False, differentiable=False,
+         capturable=False, has_complex=False, *, lambd, lr, t0, alpha, weight_decay):
+    """One step of ASGD for lists of parameters, gradients and what it keeps of them, which change in place."""
+    states = {"step": state_steps, "eta": etas, "mu": mus, "ax": axs}
+    options = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize,
+               "foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+    step_on_lists(ASGD, params, grads, states, options)

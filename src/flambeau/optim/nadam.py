@@ -3,6 +3,7 @@
 import flambeau
 
 from ._composed import ComposedOptimizer, decay, number, zeros
+from ._lists import step_on_lists
 from ._recorded import add_quotient, learned
 from .optimizer import _check, _check_rate
 
@@ -56,3 +57,14 @@ class NAdam(ComposedOptimizer):
         scale = square.div(1 - beta2**step).sqrt() + group["eps"]
         add_quotient(param, grad, scale, -lr * (1.0 - mu) / (1.0 - product))
         add_quotient(param, mean, scale, -lr * mu_next / (1.0 - product * mu_next))
+
+
+def nadam(params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, decoupled_weight_decay=False, foreach=None,
+          capturable=False, differentiable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay,
+          momentum_decay, eps):
+    """One step of NAdam for lists of parameters, gradients and what it keeps of them, which change in place."""
+    states = {"step": state_steps, "mu_product": mu_products, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
+    options = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "momentum_decay":
+               momentum_decay, "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach":
+               foreach, "capturable": capturable, "differentiable": differentiable}
+    step_on_lists(NAdam, params, grads, states, options)

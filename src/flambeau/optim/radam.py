@@ -3,6 +3,7 @@
 from math import sqrt
 
 from ._composed import ComposedOptimizer, decay, number, zeros
+from ._lists import step_on_lists
 from ._recorded import learned
 from .optimizer import _check, _check_rate
 
@@ -54,3 +55,14 @@ class RAdam(ComposedOptimizer):
             param.sub_(direction * scale * rect)
         else:
             param.sub_(direction)
+
+
+def radam(params, grads, exp_avgs, exp_avg_sqs, state_steps, decoupled_weight_decay=False, foreach=None,
+          differentiable=False, capturable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay,
+          eps):
+    """One step of RAdam for lists of parameters, gradients and what it keeps of them, which change in place."""
+    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
+    options = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "decoupled_weight_decay":
+               decoupled_weight_decay, "maximize": maximize, "foreach": foreach, "capturable": capturable,
+               "differentiable": differentiable}
+    step_on_lists(RAdam, params, grads, states, options)

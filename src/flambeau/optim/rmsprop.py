@@ -3,6 +3,7 @@
 import flambeau
 
 from ._composed import decay
+from ._lists import step_on_lists
 from ._recorded import add_quotient, add_scaled, learned
 from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of, step_count
 
@@ -79,3 +80,15 @@ class RMSprop(Optimizer):
             numbers = (group["lr"], group["weight_decay"], group["eps"], group["alpha"], group["momentum"])
             self._own_native_step(2, group, self._keys(group), numbers, flags)
         return loss
+
+
+def rmsprop(params, grads, square_avgs, grad_avgs, momentum_buffer_list, state_steps, foreach=None, maximize=False,
+            differentiable=False, capturable=False, has_complex=False, *, lr, alpha, eps, weight_decay, momentum,
+            centered):
+    """One step of RMSprop for lists of parameters, gradients and what it keeps of them, which change in place."""
+    states = {"step": state_steps, "square_avg": square_avgs, "momentum_buffer": momentum_buffer_list if momentum else
+              None, "grad_avg": grad_avgs if centered else None}
+    options = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum, "centered":
+               centered, "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable":
+               differentiable}
+    step_on_lists(RMSprop, params, grads, states, options)

@@ -3,6 +3,7 @@
 import flambeau
 
 from ._composed import ComposedOptimizer, number, zeros
+from ._lists import step_on_lists
 from ._recorded import learned
 from .optimizer import _check, _check_rate
 
@@ -46,3 +47,12 @@ class Rprop(ComposedOptimizer):
         grad = grad.masked_fill(turned, 0)
         param.addcmul_(grad.sign(), state["step_size"], value=-1)
         state["prev"].copy_(grad)
+
+
+def rprop(params, grads, prevs, step_sizes, state_steps, foreach=None, capturable=False, maximize=False,
+          differentiable=False, has_complex=False, *, step_size_min, step_size_max, etaminus, etaplus):
+    """One step of Rprop for lists of parameters, gradients and what it keeps of them, which change in place."""
+    states = {"step": state_steps, "prev": prevs, "step_size": step_sizes}
+    options = {"etas": (etaminus, etaplus), "step_sizes": (step_size_min, step_size_max), "maximize": maximize,
+               "foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+    step_on_lists(Rprop, params, grads, states, options)

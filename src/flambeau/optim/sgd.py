@@ -4,6 +4,7 @@ import flambeau
 
 from .._shown import shown
 from ._composed import decay
+from ._lists import step_on_lists
 from ._recorded import add_scaled, learned
 from .optimizer import Optimizer, _check, _check_rate, _loss_of
 
@@ -88,3 +89,12 @@ class SGD(Optimizer):
             numbers = (group["lr"], group["weight_decay"], 0.0, momentum, group["dampening"])
             self._own_native_step(0, group, keys, numbers, flags)
         return loss
+
+
+def sgd(params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=None, fused=None, grad_scale=None,
+        found_inf=None, *, weight_decay, momentum, lr, dampening, nesterov, maximize):
+    """One step of SGD for lists of parameters, gradients and what it keeps of them, which change in place."""
+    states = {"momentum_buffer": momentum_buffer_list if momentum else None}
+    options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov":
+               nesterov, "maximize": maximize, "foreach": foreach, "fused": fused}
+    step_on_lists(SGD, params, d_p_list, states, options, grad_scale, found_inf)

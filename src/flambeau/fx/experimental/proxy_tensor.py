@@ -167,8 +167,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         target = public_operator(func) if isinstance(func, _C.Op) else func
         replaced = self.decomposition_table.get(target) or self.decomposition_table.get(func)
         if replaced is not None:
+            given, named = _without_defaults(func, args, kwargs)
             with self:
-                result = replaced(*args, **kwargs)
+                result = replaced(*given, **named)
             if result is not NotImplemented:
                 return result
         return self.record(target, func, args, kwargs)
