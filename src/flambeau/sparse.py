@@ -12,7 +12,7 @@ from ._sparse.products import spsolve as spsolve
 from ._sparse.softmax import log_softmax as log_softmax
 from ._sparse.softmax import softmax as softmax
 from ._sparse.tensor import is_sparse, make
-from ._tensor.types import SPARSE_TYPES
+from ._sparse.types import SPARSE_TYPES
 
 mm, addmm, sum = products.sparse_mm, products.sparse_addmm, reductions.sparse_sum
 _SEMI_STRUCTURED = "2:4 sparse tensors need tensor cores: keep the matrix dense, or convert it with to_sparse_csr()"

@@ -195,6 +195,11 @@ def hspmm(mat1, mat2, *, out=None):
     return result if out is None else write(out, result, "hspmm", resize=True)
 
 
+#: names of these products in PyTorch's top level from before all layouts took the same operators
+dsmm = spmm = OPS["mm"]
+hsmm = hspmm
+
+
 def smm(input, mat):
     """A COO matrix times a dense one, as a COO matrix."""
     x = hspmm(input, mat)
@@ -209,6 +214,9 @@ def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
         raise RuntimeError("sspaddmm: expected a sparse input, a sparse mat1 and a dense mat2")
     result = input * beta + smm(mat1, mat2) * alpha
     return result if out is None else write(out, result, "sspaddmm", resize=True)
+
+
+saddmm = sspaddmm
 
 
 def spdiags(diagonals, offsets, shape, layout=None):

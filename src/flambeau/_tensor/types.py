@@ -26,13 +26,12 @@ class TensorType(type):
         """The class is complete."""
 
     def __instancecheck__(cls, instance):
-        return not cls.is_sparse and isinstance(instance, _C.Tensor) and instance.dtype is cls.dtype \
+        return isinstance(instance, _C.Tensor) and instance.dtype is cls.dtype and instance.layout is cls.layout \
             and instance.is_cuda == cls.is_cuda and not instance.is_meta
 
     def __call__(cls, *args, **kwargs):
-        if cls.is_sparse or (cls.is_cuda and not _C._cuda.available()):
-            why = "dense tensors only are" if cls.is_sparse else "there is no CUDA device"
-            raise TypeError(f"type {cls.__module__}.{cls.__name__} not available: {why}")
+        if cls.is_cuda and not _C._cuda.available():
+            raise TypeError(f"type {cls.__module__}.{cls.__name__} not available: there is no CUDA device")
         if not cls.is_cuda:
             return _C._legacy_tensor(cls.dtype, args, kwargs)
         there = tuple(a.cpu() if isinstance(a, _C.Tensor) else a for a in args)
@@ -42,6 +41,4 @@ class TensorType(type):
 #: "FloatTensor" -> its class
 TYPES = {name: TensorType(name, dtype) for dtype, name in TYPE_NAMES.items() if not name.startswith("UInt")}
 CUDA_TYPES = {name: TensorType(name, kind.dtype, "cuda") for name, kind in TYPES.items()}
-SPARSE_TYPES = {name: TensorType(name, kind.dtype, "sparse") for name, kind in TYPES.items()}  # nothing is one
-CUDA_SPARSE_TYPES = {name: TensorType(name, kind.dtype, "cuda.sparse") for name, kind in TYPES.items()}
 globals().update(TYPES)

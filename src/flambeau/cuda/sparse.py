@@ -1,5 +1,5 @@
-"""Names of types of sparse tensors on CUDA devices, for programs that compare with them; nothing is an instance."""
+"""Types of sparse tensors on CUDA devices."""
 
-from .._tensor.types import CUDA_SPARSE_TYPES
+from .._sparse.types import CUDA_SPARSE_TYPES
 
 globals().update(CUDA_SPARSE_TYPES)
