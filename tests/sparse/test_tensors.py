@@ -448,3 +448,17 @@ def test_row_pointers_and_rows():
         fb._convert_indices_from_coo_to_csr(rows, 2)
     with pytest.raises(RuntimeError, match="expected a vector"):
         fb._convert_indices_from_coo_to_csr(rows.reshape(1, 3), 2)
+
+
+def test_products_of_compressed_columns_are_of_compressed_rows():
+    x = fb.tensor([[1.0, 2.0], [0.0, 3.0]])
+    found = x.to_sparse_csc() @ x.to_sparse_csc()
+    assert found.layout is fb.sparse_csr and fb.equal(found.to_dense(), x @ x)
+
+
+def test_reductions_of_products():
+    x, y = fb.tensor([[1.0, 2.0], [0.0, 3.0]]).to_sparse_csr(), fb.tensor([[1.0], [-4.0]])
+    assert fb.sparse.mm(x, y, "max").tolist() == fb.sparse.mm(x, y, "amax").tolist() == [[1.0], [-12.0]]
+    assert fb.sparse.mm(x, y, "min").tolist() == [[-8.0], [-12.0]]
+    with pytest.raises(RuntimeError, match="reduce must be"):
+        fb.sparse.mm(x, y, "prod")
