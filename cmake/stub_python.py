@@ -198,7 +198,7 @@ class ClassStub:
             defaults = self.cls._field_defaults
             yield from [f"    {field}: Any{' = ...' * (field in defaults)}" for field in self.cls._fields]
             return
-        if type(self.cls).__name__ == "TensorType":  # LongTensor(2, 3) makes a Tensor
+        if type(self.cls).__name__ in ("TensorType", "SparseType"):  # LongTensor(2, 3) makes a Tensor
             yield f"class {self.name}(_Tensor): ..."
             return
         bases = ", ".join(self.bases())

@@ -105,7 +105,8 @@ _LAZY_FROM = {
     "_tensor.dlpack": "from_dlpack to_dlpack",
     "_sparse.construct": "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
                          "sparse_compressed_tensor",
-    "_sparse.products": "smm hspmm sspaddmm",
+    "_sparse.products": "smm hspmm sspaddmm dsmm spmm hsmm saddmm",
+    "_sparse.convert": "_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo",
     "_sparse.methods": "indices_copy values_copy crow_indices_copy col_indices_copy ccol_indices_copy "
                        "row_indices_copy",
     "_nested.construct": "_nested_tensor_from_mask _nested_tensor_from_mask_left_aligned _nested_from_padded "
@@ -132,6 +133,7 @@ _LAZY_FROM = {
     "compiler": "compile",
     "jit": "ScriptModule ScriptFunction fork wait import_ir_module import_ir_module_from_buffer",
     "library._function_schema": "parse_schema",
+    "futures": "Future",
     "_files.records": "PyTorchFileReader PyTorchFileWriter",
     "debug._errstate": "errstate",
     "amp": "autocast GradScaler is_autocast_available is_autocast_enabled set_autocast_enabled get_autocast_dtype "
@@ -145,6 +147,7 @@ _LAZY_NAMES = {name: module for module, names in _LAZY_FROM.items() for name in 
 has_mkl = has_cuda = has_cudnn = has_mps = False
 has_mkldnn = has_openmp = has_lapack = has_spectral = True
 legacy_contiguous_format = contiguous_format  # noqa: F821
+_segment_reduce = segment_reduce  # noqa: F821
 
 
 def __getattr__(name):

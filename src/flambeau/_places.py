@@ -158,7 +158,7 @@ utils.dlpack _tensor.dlpack DLDeviceType
 _ALSO = """
 _lowrank . pca_lowrank svd_lowrank
 _tensor_str . set_printoptions
-_tensor_str _tensor.printing PRINT_OPTS _tensor_str
+_tensor_str _tensor.printing PRINT_OPTS _add_suffixes _str_intern _tensor_str
 ao.quantization.fuser_method_mappings ao.quantization fuse_conv_bn fuse_conv_bn_relu fuse_linear_bn
 ao.quantization.observer ao.quantization HistogramObserver default_histogram_observer
 ao.quantization.qconfig ao.quantization QConfigAny get_default_qat_qconfig

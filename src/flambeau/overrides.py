@@ -28,6 +28,11 @@ class BaseTorchFunctionMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def get_default_nowrap_functions():
+    """Functions whose results keep their own class when `__torch_function__` is the one that all tensors have."""
+    return {getattr(_C.Tensor, name).__get__ for name in ("_base", "grad")}
+
+
 def _get_current_function_mode():
     """The newest function mode, or None."""
     return next(reversed(function_modes()), None)

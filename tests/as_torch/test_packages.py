@@ -17,6 +17,25 @@ USES = [
     ("torch_geometric", "from torch._tensor_str import PRINT_OPTS, _tensor_str; "
                         "assert _tensor_str(torch.arange(4.0).view(2, 2), indent=1) == '[[0., 1.],\\n  [2., 3.]]'; "
                         "assert PRINT_OPTS.threshold == 1000 and _tensor_str(torch.ones(0), 0) == '[]'"),
+    ("torch_geometric", "assert torch._tensor_str._add_suffixes('x(1', ['a', 'b'], 2, False) == 'x(1, a, b)'; "
+                        "assert torch._tensor_str._str_intern(torch.ones(1), tensor_contents='…') == 'tensor(…)'"),
+    ("torch_geometric", "assert torch._C._get_default_device() == 'cpu'"),
+    ("torch_geometric", "assert torch._segment_reduce is torch.segment_reduce"),
+    ("torch_geometric", "import inspect; assert inspect.getsource(torch.nn.Linear).startswith('class Linear'); "
+                        "[inspect.getsource(c) for c in torch.nn.Module.__mro__[:4]]"),
+    ("kornia", "f = torch._C._are_functorch_transforms_active; seen = []; assert not f(); "
+               "torch.func.vmap(lambda x: (seen.append(f()), x)[1])(torch.ones(2)); assert seen == [True]"),
+    ("kornia", "from torch.nn.modules.module import _global_forward_hooks as hooks; "
+               "handle = torch.nn.modules.module.register_module_forward_hook(print); assert hooks; handle.remove(); "
+               "assert not hooks"),
+    ("captum", "assert torch.Future is torch.futures.Future"),
+    ("pyro", "x, y = torch.ones(1), torch.ones(1); assert x._cdata == x._cdata != y._cdata"),
+    ("pyro", "assert torch.nn.ModuleList([torch.nn.ReLU()])._get_abs_string_index(-1) == '0'"),
+    ("linear_operator", "x = torch.eye(2).to_sparse(); y = torch.ones(2, 2); assert torch.dsmm(x, y).tolist() == "
+                        "torch.spmm(x, y).tolist() == torch.hsmm(x, y).to_dense().tolist() == [[1, 1], [1, 1]]; "
+                        "assert torch.saddmm(x, x, y).to_dense().tolist() == [[2, 1], [1, 2]]"),
+    ("diffusers", "from torch.overrides import get_default_nowrap_functions as f; "
+                  "assert f() == {torch.Tensor.grad.__get__, torch.Tensor._base.__get__}"),
     ("torch_geometric", "from torch.distributed import rpc; assert not rpc.is_available()"),
     ("torch_geometric", "x = torch.eye(2).to_sparse(); y = torch.ones(2, 2); "
                         "assert torch.ops.aten._sparse_addmm.default(y, x, y, beta=3).tolist() == [[4, 4], [4, 4]]"),
@@ -156,3 +175,43 @@ target = list(torch.fx.symbolic_trace(lambda a: torch.ops.aten.add.Tensor(a, a))
 assert isinstance(target, torch._ops.OpOverload) and isinstance(target.overloadpacket, torch._ops.OpOverloadPacket)
 """
     served(code)
+
+
+def test_a_trace_of_ones_own():
+    """torch_geometric's Tracer has a trace method written with the pieces of PyTorch's."""
+    code = """
+import torch, torch.fx._symbolic_trace as st
+calls = []
+class Tracer(torch.fx.Tracer):
+    @st.compatibility(is_backward_compatible=True)
+    def trace(self, root, concrete_args=None):
+        self.root, function = root, type(root).forward
+        assert isinstance(function, st.FunctionType)
+        self.submodule_paths = {module: name for name, module in root.named_modules()}
+        self.graph = torch.fx.Graph()
+        self.tensor_attrs = {value: name for name, value in vars(root).items() if isinstance(value, torch.Tensor)}
+        function, args = self.create_args_for_root(function, True, concrete_args)
+        def call(module, *args, **kwargs):
+            calls.append(type(module).__name__)
+            return self.call_module(module, lambda *a, **k: st._orig_module_call(module, *a, **k), args, kwargs)
+        with st._Patcher() as patcher:
+            patcher.patch_method(torch.nn.Module, "__call__", call, deduplicate=False)
+            st._patch_wrapped_functions(patcher)
+            st._autowrap_check(patcher, function.__globals__, self._autowrap_function_ids)
+            self.create_node("output", "output", (self.create_arg(function(*args)),), {})
+        return self.graph
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.shift = torch.nn.Linear(2, 2), torch.ones(2)
+    def forward(self, x):
+        return torch.nn.functional.dropout(self.inner(x), 0.0) + self.shift
+net = Net()
+graph = Tracer().trace(net)
+found = torch.fx.GraphModule(net, graph)
+x = torch.ones(1, 2)
+assert torch.equal(found(x), net(x)) and calls == ["Linear"]
+print([node.op for node in graph.nodes], [n.target for n in graph.nodes if n.op == "get_attr"])
+"""
+    assert served(code) == ("['placeholder', 'call_module', 'call_function', 'get_attr', 'call_function', 'output'] "
+                            "['shift']")

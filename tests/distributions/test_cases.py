@@ -252,6 +252,32 @@ def test_a_divergence_from_a_base_of_a_librarys_own():
         D.register_kl(D.Normal, 3)
 
 
+def test_a_subclass_with_parameters_of_its_own_is_expanded():
+    """Pyro's OrderedLogistic names its own parameters, and those of Categorical follow."""
+    class Ordered(D.Categorical):
+        arg_constraints = {"cut": constraints.real}
+
+        def __init__(self, cut):
+            self.cut = cut
+            super().__init__(probs=flambeau.stack([cut.sigmoid(), 1 - cut.sigmoid()], -1))
+
+        def expand(self, batch_shape, _instance=None):
+            return super().expand(batch_shape, self._get_checked_instance(Ordered, _instance))
+
+    wide = Ordered(flambeau.tensor([0.0])).expand((3, 1))
+    assert wide.sample().shape == wide.cut.shape == (3, 1) and wide.probs.shape == (3, 1, 2)
+
+
+def test_an_attribute_is_computed_once_whatever_setattr_asks():
+    """gpytorch's priors look in __setattr__ whether there is such an attribute."""
+    class Prior(D.LKJCholesky):
+        def __setattr__(self, name, value):
+            if not hasattr(self, name) or name != "concentration":
+                super().__setattr__(name, value)
+
+    assert Prior(2, 0.5).log_prob(flambeau.eye(2)) == D.LKJCholesky(2, 0.5).log_prob(flambeau.eye(2))
+
+
 @pytest.mark.parametrize("name", sorted(D._MODULES))
 def test_pytorchs_module_paths(name):
     module = importlib.import_module(f"flambeau.distributions.{name}")

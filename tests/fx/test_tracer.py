@@ -383,3 +383,20 @@ spaces are
     with pytest.raises(AssertionError, match="not the code's"):
         gm(-3)
     assert flambeau.jit.script(checked).code.count("spaces are") == 1
+
+
+def test_operands_of_einsum_in_a_list():
+    """opt_einsum calls it so."""
+    def f(x, y):
+        return flambeau.einsum("ij,jk->ik", [x, y])
+
+    gm = fx.symbolic_trace(f)
+    x, y = flambeau.ones(2, 3), flambeau.arange(12.0).view(3, 4)
+    assert len(gm.graph.nodes) == 4 and flambeau.equal(gm(x, y), f(x, y))
+
+
+def test_a_scripted_graph_module_is_pickled_as_a_graph_module():
+    """e3nn keeps its generated functions so."""
+    gm = flambeau.jit.script(fx.symbolic_trace(lambda x: x + 1))
+    again = pickle.loads(pickle.dumps(gm))
+    assert type(again).__mro__[1] is fx.GraphModule and again(flambeau.ones(1)).tolist() == [2.0]

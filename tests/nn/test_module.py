@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import inspect
 import pickle
 import traceback
 import weakref
@@ -420,3 +421,25 @@ def test_a_module_is_not_copied_by_to():
     with pytest.raises(RuntimeError, match="deepcopy"):
         layer.to("cpu", copy=True)
     assert layer.to("cpu", copy=False) is layer
+
+
+def test_operators_as_attributes_of_a_class_are_no_methods():
+    """kornia keeps the convolution of a loss as an attribute of its class."""
+    class Net(nn.Module):
+        act, conv = flambeau.relu, flambeau.nn.functional.conv1d
+
+        def forward(self, x):
+            return self.act(self.conv(x, weight=flambeau.ones(1, 1, 2)))
+
+    assert Net()(flambeau.tensor([[[1.0, 2.0, -9.0]]])).tolist() == [[[3.0, 0.0]]] and Net.act is flambeau.relu
+
+
+def test_the_signature_of_a_module():
+    """captum asks a model how it is called."""
+    class Named(nn.Linear):
+        def __call__(self, input, scale=1):
+            return super().__call__(input) * scale
+
+    assert str(inspect.signature(nn.Linear(1, 1))) == "(*args, **kwargs)"
+    assert str(inspect.signature(nn.ReLU)) == "(inplace=False)"
+    assert str(inspect.signature(Named(1, 1))) == "(input, scale=1)"

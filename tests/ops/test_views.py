@@ -190,6 +190,7 @@ def test_split_by_the_names_of_the_function():
         parts = flambeau.split(tensor=x, split_size_or_sections=sections)
         assert [part.tolist() for part in parts] == [[0, 1], [2, 3], [4, 5]]
         assert parts[1].data_ptr() == x[2:].data_ptr()
+    assert [part.tolist() for part in x.split(split_size=(1, 5), dim=0)] == [[0], [1, 2, 3, 4, 5]]
     assert [part.tolist() for part in flambeau.split(x, split_size_or_sections=4, dim=0)] == [[0, 1, 2, 3], [4, 5]]
 
 

@@ -418,3 +418,54 @@ def test_methods_by_the_class():
     assert fb.Tensor.crow_indices(x).tolist() == x.crow_indices().tolist() == [0, 1, 2, 3]
     with pytest.raises(RuntimeError, match="sparse row"):
         fb.Tensor.crow_indices(fb.eye(3))
+
+
+def test_batches_are_transposed():
+    x = fb.sparse_coo_tensor([[0, 0, 1], [0, 1, 1], [1, 2, 0]], [1.0, 2.0, 3.0], (2, 2, 3))
+    assert fb.equal(x.mT.to_dense(), x.to_dense().mT) and fb.equal(x.T.to_dense(), x.to_dense().permute(2, 1, 0))
+    z = x * (1 + 2j)
+    assert fb.equal(z.mH.to_dense(), z.to_dense().mH) and fb.equal(z[0].adjoint().to_dense(), z.to_dense()[0].adjoint())
+    with pytest.raises(RuntimeError, match="mT: expected a matrix"):
+        print(fb.ones(3).to_sparse().mT)
+
+
+@pytest.mark.parametrize("name, dtype", [("FloatTensor", fb.float32), ("DoubleTensor", fb.float64),
+                                         ("LongTensor", fb.int64)])
+def test_types_of_sparse_tensors(name, dtype):
+    kind, indices = getattr(fb.sparse, name), fb.tensor([[0, 1], [1, 0]])
+    for x in (kind(indices, fb.ones(2, dtype=dtype), (2, 3)), kind(2, 3), kind(fb.Size([2, 3]))):
+        assert x.layout is fb.sparse_coo and x.dtype is dtype and x.shape == (2, 3)
+        assert isinstance(x, kind) and not isinstance(x, getattr(fb, name)) and x.type() == f"torch.sparse.{name}"
+        assert x.type(kind) is x and x.type(f"torch.sparse.{name}") is x
+    assert kind().shape == (0,) and kind(indices, fb.ones(2, dtype=dtype)).shape == (2, 2)
+    assert not isinstance(fb.ones(2, dtype=dtype), kind)
+
+
+def test_row_pointers_and_rows():
+    rows, pointers = fb.tensor([0, 0, 2]), fb.tensor([0, 2, 2, 3])
+    assert fb._convert_indices_from_coo_to_csr(rows, 3).tolist() == pointers.tolist()
+    assert fb._convert_indices_from_coo_to_csr(rows, 3, out_int32=True).dtype is fb.int32
+    columns = fb.tensor([1, 2, 0])
+    assert fb._convert_indices_from_csr_to_coo(pointers, columns).tolist() == [[0, 0, 2], [1, 2, 0]]
+    found = fb._convert_indices_from_csr_to_coo(pointers, columns, transpose=True, out_int32=True)
+    assert found.tolist() == [[1, 2, 0], [0, 0, 2]] and found.dtype is fb.int32
+    batch = fb._convert_indices_from_csr_to_coo(fb.tensor([[0, 2, 3], [0, 1, 3]]), fb.tensor([[1, 2, 0], [0, 1, 2]]))
+    assert batch.tolist() == [[0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1], [1, 2, 0, 0, 1, 2]]
+    with pytest.raises(RuntimeError, match="outside of the size 2"):
+        fb._convert_indices_from_coo_to_csr(rows, 2)
+    with pytest.raises(RuntimeError, match="expected a vector"):
+        fb._convert_indices_from_coo_to_csr(rows.reshape(1, 3), 2)
+
+
+def test_products_of_compressed_columns_are_of_compressed_rows():
+    x = fb.tensor([[1.0, 2.0], [0.0, 3.0]])
+    found = x.to_sparse_csc() @ x.to_sparse_csc()
+    assert found.layout is fb.sparse_csr and fb.equal(found.to_dense(), x @ x)
+
+
+def test_reductions_of_products():
+    x, y = fb.tensor([[1.0, 2.0], [0.0, 3.0]]).to_sparse_csr(), fb.tensor([[1.0], [-4.0]])
+    assert fb.sparse.mm(x, y, "max").tolist() == fb.sparse.mm(x, y, "amax").tolist() == [[1.0], [-12.0]]
+    assert fb.sparse.mm(x, y, "min").tolist() == [[-8.0], [-12.0]]
+    with pytest.raises(RuntimeError, match="reduce must be"):
+        fb.sparse.mm(x, y, "prod")

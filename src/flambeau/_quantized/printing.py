@@ -1,6 +1,6 @@
 """How quantized tensors are printed: their numbers, then size, dtype, scheme, scale and zero point."""
 
-from .._tensor.printing import _tensor_str, _with_suffixes
+from .._tensor.printing import _add_suffixes, _tensor_str
 from .tensor import PerTensor, values_of
 
 
@@ -10,7 +10,7 @@ def quantized_repr(x):
     head = "Parameter containing:\n" if getattr(x, "_is_param", False) else ""
     numbers = values_of(x)
     body = _tensor_str(numbers, indent)
-    return head + _with_suffixes("tensor(" + body, _ending(x), indent)
+    return head + _add_suffixes("tensor(" + body, _ending(x), indent, False)
 
 
 def _ending(x):

@@ -110,6 +110,43 @@ def pointers(index, count):
     return OPS["cat"]([OPS["zeros"](1, dtype=_C.int64, device=index.device), lengths.cumsum(0)])
 
 
+def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
+    """Row pointers, one more than `size`, of a vector of sorted rows.
+
+    >>> import flambeau
+    >>> flambeau._convert_indices_from_coo_to_csr(flambeau.tensor([0, 0, 2]), 3)
+    tensor([0, 2, 2, 3])
+    """
+    if input.dim() != 1:
+        raise RuntimeError("_convert_indices_from_coo_to_csr: expected a vector of rows, got shape "
+                           f"{list(input.shape)}")
+    found = pointers(input.long(), size)
+    if len(found) != size + 1:
+        raise RuntimeError(f"_convert_indices_from_coo_to_csr: row {len(found) - 2} is outside of the size {size}")
+    return found.to(_C.int32) if out_int32 else found
+
+
+def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
+    """[rows, columns] of row pointers and columns, which may be batches: then places in the batch come first.
+
+    transpose: [columns, rows]. The result is of int64, or with out_int32 of int32.
+
+    >>> import flambeau
+    >>> flambeau._convert_indices_from_csr_to_coo(flambeau.tensor([0, 2, 3]), flambeau.tensor([1, 2, 0]))
+    tensor([[0, 0, 1],
+            [1, 2, 0]])
+    """
+    batch, rows = crow_indices.shape[:-1], crow_indices.shape[-1] - 1
+    lengths = (crow_indices[..., 1:] - crow_indices[..., :-1]).long()
+    row = OPS["arange"](rows, device=lengths.device).expand(lengths.shape)
+    row = OPS["repeat_interleave"](row.reshape(-1), lengths.reshape(-1))
+    found = [col_indices.reshape(-1).long(), row] if transpose else [row, col_indices.reshape(-1).long()]
+    if batch:
+        places = OPS["ones"](batch, device=row.device).nonzero().t()
+        found = [*OPS["repeat_interleave"](places, col_indices.shape[-1], dim=1).unbind(0), *found]
+    return OPS["stack"](found).to(_C.int32 if out_int32 else _C.int64)
+
+
 def _compressed_of_coo(x, layout, block):
     pattern, values = x._pattern, values_of(x)
     (row, column), (rows, columns) = pattern.indices, pattern.size[:2]

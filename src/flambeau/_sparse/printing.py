@@ -1,6 +1,6 @@
 """How sparse tensors are printed: their parts, one below the other, then size, number of values, dtype and layout."""
 
-from .._tensor.printing import _tensor_str, _with_suffixes, history, seen_in_numbers
+from .._tensor.printing import _add_suffixes, _tensor_str, history, seen_in_numbers
 from .tensor import BY_ROW, COO
 
 
@@ -8,7 +8,7 @@ def _part(name, t, indent):
     head = f"{name}=tensor("
     body = _tensor_str(t, indent + len(head))
     found = [f"size={tuple(t.shape)}"] if t.numel() == 0 else []
-    return _with_suffixes(head + body, found, indent)
+    return _add_suffixes(head + body, found, indent, False)
 
 
 def _names(pattern):
@@ -24,7 +24,7 @@ def sparse_repr(x):
     parts.append(_part("values", x._held, indent))
     head = "Parameter containing:\n" if getattr(x, "_is_param", False) else ""
     body = head + "tensor(" + (",\n" + " " * indent).join(parts)
-    return _with_suffixes(body, _ending(x), indent, below=pattern.layout is COO)
+    return _add_suffixes(body, _ending(x), indent, pattern.layout is COO)
 
 
 def _ending(x):

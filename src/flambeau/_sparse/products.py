@@ -4,7 +4,7 @@ from .. import _C
 from ..ops.kinds import OPS
 from .convert import alike, compressed, pointers, to_coo
 from .rules import refuse, rule, write
-from .tensor import COO, CSC, CSR, Pattern, coalesced, is_sparse, make, summed, values_of
+from .tensor import COO, CSR, Pattern, coalesced, is_sparse, make, summed, values_of
 
 #: dtypes the kernel computes in; others go through one of these
 _COMPUTED = {_C.float16: _C.float32, _C.bfloat16: _C.float32, _C.int8: _C.int64, _C.int16: _C.int64,
@@ -53,7 +53,7 @@ def _times_sparse(a, b):
     indices = OPS["stack"]([x._pattern.indices[0][which], column.long()[at]])
     products = values_of(x).index_select(0, which) * values.index_select(0, at)
     found = make(Pattern(COO, indices, (a.shape[0], b.shape[1]), coalesced=False), products)
-    return alike(coalesced(found), a._pattern if a.layout in (COO, CSR, CSC) else Pattern(CSR, row, found.shape))
+    return alike(coalesced(found), a._pattern if a.layout in (COO, CSR) else Pattern(CSR, row, found.shape))
 
 
 @rule("mm")
@@ -129,7 +129,7 @@ def _addmv(self, mat, vec, *, beta=1, alpha=1):
 def sparse_mm(mat1, mat2, reduce=None):
     """The product of a sparse matrix with a dense or a sparse one; its gradient at `mat1` is sparse.
 
-    reduce: "sum", "mean", "amax" or "amin" instead of adding up (CSR times dense).
+    reduce: "sum", "mean", "amax" or "amin" instead of adding up (CSR times dense); "max" and "min" are the same.
 
     >>> import flambeau
     >>> x = flambeau.sparse_csr_tensor([0, 1, 2], [1, 0], [5., 6.])
@@ -139,8 +139,9 @@ def sparse_mm(mat1, mat2, reduce=None):
     """
     if reduce is None or (reduce == "sum" and is_sparse(mat1) and not is_sparse(mat2)):
         return OPS["mm"](mat1, mat2)
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in ("mean", "amax", "amin"):
-        raise ValueError(f"sparse.mm: reduce must be sum, mean, amax or amin, got {reduce}")
+        raise RuntimeError(f"sparse.mm: reduce must be sum, mean, amax or amin, got {reduce}")
     _check("sparse.mm", mat1, mat2)
     row, column, values = rows_of(mat1)
     which = OPS["repeat_interleave"](OPS["arange"](mat1.shape[0], device=row.device), (row[1:] - row[:-1]).long())
@@ -195,6 +196,11 @@ def hspmm(mat1, mat2, *, out=None):
     return result if out is None else write(out, result, "hspmm", resize=True)
 
 
+#: names of these products in PyTorch's top level from before all layouts took the same operators
+dsmm = spmm = OPS["mm"]
+hsmm = hspmm
+
+
 def smm(input, mat):
     """A COO matrix times a dense one, as a COO matrix."""
     x = hspmm(input, mat)
@@ -209,6 +215,9 @@ def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
         raise RuntimeError("sspaddmm: expected a sparse input, a sparse mat1 and a dense mat2")
     result = input * beta + smm(mat1, mat2) * alpha
     return result if out is None else write(out, result, "sspaddmm", resize=True)
+
+
+saddmm = sspaddmm
 
 
 def spdiags(diagonals, offsets, shape, layout=None):

@@ -45,9 +45,22 @@ def _t(self):
     return self if self.dim() < 2 else _transpose(self, 0, 1)
 
 
-@rule("numpy_T", "adjoint", "mT")
+@rule("numpy_T")
+def _all(self):
+    return _permute(self, range(self.dim())[::-1]) if self.layout is COO else _t(self)
+
+
+@rule("mT")
 def _last_two(self):
-    return _t(self)
+    if self.dim() < 2:
+        raise RuntimeError(f"mT: expected a matrix or a batch of matrices, got shape {list(self.shape)}")
+    return _transpose(self, -2, -1)
+
+
+@rule("adjoint")
+def _adjoint(self):
+    found = _last_two(self)
+    return make(found._pattern, values_of(found).conj()) if self.is_complex() else found
 
 
 @rule("permute")

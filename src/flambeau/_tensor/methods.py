@@ -98,11 +98,10 @@ def cuda(self, device=None, non_blocking=False, memory_format=None):
 def _type_named(name):
     """(dtype, kind of device) of a type's name, as 'torch.FloatTensor' or 'torch.cuda.FloatTensor'."""
     names = {"torch." + v: k for k, v in TYPE_NAMES.items()} | {"torch.Tensor": _C.default_dtype()}
-    strided = name.replace("sparse.", "", 1)  # PyTorch too leaves the layout as it is
-    plain = strided.replace("torch.cuda.", "torch.", 1)
+    plain = name.replace("torch.cuda.", "torch.", 1).replace("torch.sparse.", "torch.", 1)
     if plain not in names:
         raise ValueError(f"invalid type: {shown(name)}; known: {', '.join(names)}")
-    return names[plain], "cpu" if plain == strided else "cuda"
+    return names[plain], "cuda" if name.startswith("torch.cuda.") else "cpu"
 
 
 def _type(self, dtype=None, non_blocking=False):
@@ -113,7 +112,8 @@ def _type(self, dtype=None, non_blocking=False):
     no device.
     """
     if dtype is None:
-        return ("torch.cuda." if self.is_cuda else "torch.") + TYPE_NAMES[self.dtype]
+        place = "torch.cuda." if self.is_cuda else "torch."
+        return place + "sparse." * self.is_sparse + TYPE_NAMES[self.dtype]
     device, name = None, dtype
     if isinstance(dtype, str):
         dtype, device = _type_named(dtype)
@@ -242,6 +242,9 @@ Tensor.real = property(views.real, lambda self, value: _assign(views.real(self),
                        doc="The real parts, as a view.")
 Tensor.imag = property(_imaginary_part, lambda self, value: _assign(views.imag(self), value),
                        doc="The imaginary parts, as a view.")
+
+
+Tensor._cdata = property(id, doc="A number that tells this tensor from all others that there are.")
 
 
 # --- shape in place ---------------------------------------------------------------------------------------------------

@@ -202,13 +202,13 @@ def history(t):
     return ["requires_grad=True"] if t.requires_grad else []
 
 
-def _with_suffixes(text, suffixes, indent, below=False):
-    """`text` and its suffixes, on the last line as long as they fit; below: they begin a line."""
-    parts = [text]
-    length = len(text) - text.rfind("\n") + 1
+def _add_suffixes(tensor_str, suffixes, indent, force_newline):
+    """`tensor_str` and its suffixes, on the last line as long as they fit; force_newline: they begin a line."""
+    parts = [tensor_str]
+    length = len(tensor_str) - tensor_str.rfind("\n") + 1
     for suffix in suffixes:
-        if length + len(suffix) + 2 > PRINT_OPTS.linewidth or below:
-            below = False
+        if length + len(suffix) + 2 > PRINT_OPTS.linewidth or force_newline:
+            force_newline = False
             parts.append(",\n" + " " * indent + suffix)
             length = indent + len(suffix)
         else:
@@ -217,15 +217,19 @@ def _with_suffixes(text, suffixes, indent, below=False):
     return "".join(parts) + ")"
 
 
-def tensor_repr(t, *, tensor_contents=None):
+def tensor_repr(inp, *, tensor_contents=None):
     """The text of a tensor; `tensor_contents` stands in for its numbers."""
-    named = "tensor" if type(t) is Tensor or getattr(t, "_is_param", False) or type(t).__name__ == "Parameter" else None
-    prefix = (named or type(t).__name__) + "("
-    plain = t.detach().as_subclass(Tensor)
+    kind = type(inp)
+    named = "tensor" if kind is Tensor or getattr(inp, "_is_param", False) or kind.__name__ == "Parameter" else None
+    prefix = (named or kind.__name__) + "("
+    plain = inp.detach().as_subclass(Tensor)
     if tensor_contents is not None:
         body = tensor_contents
-    elif t.is_meta:
+    elif inp.is_meta:
         body = "..."
     else:
         body = _tensor_str(plain, len(prefix))
-    return _with_suffixes(prefix + body, _suffixes(t, plain), len(prefix))
+    return _add_suffixes(prefix + body, _suffixes(inp, plain), len(prefix), False)
+
+
+_str_intern = tensor_repr

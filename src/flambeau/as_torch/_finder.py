@@ -22,7 +22,11 @@ _PROGRAMS = {"torch.distributed.run", "torch.distributed.launch"}
 
 
 def rename(module):
-    """The classes and functions that a module of ours defines say that they are of PyTorch's."""
+    """The classes and functions that a module of ours defines say that they are of PyTorch's; `inspect` looks for their
+    source there."""
+    theirs = "torch" + module.__name__[len("flambeau"):]
+    if not _exists(_TREE + theirs[len("torch"):]):
+        sys.modules.setdefault(theirs, module)
     for name, value in list(vars(module).items()):
         if isinstance(value, (type, FunctionType)) and value.__module__ == module.__name__:
             value.__module__ = torch_module(module.__name__.replace(_TREE, "flambeau"), name)

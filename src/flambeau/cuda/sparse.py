@@ -1,4 +1,4 @@
-"""Names of types of sparse tensors on CUDA devices, for programs that compare with them; nothing is an instance."""
+"""Types of sparse tensors on CUDA devices."""
 
 from .._sparse.types import CUDA_SPARSE_TYPES
 

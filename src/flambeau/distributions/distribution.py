@@ -110,7 +110,7 @@ class Distribution:
         """
         new = self._get_checked_instance(type(self), _instance)
         batch_shape = Size(batch_shape)
-        parameters = self._declared_names()
+        parameters = self._inherited_names()
         for name, value in list(self.__dict__.items()):
             if isinstance(value, Distribution):
                 value = value.expand(batch_shape + value.batch_shape[len(self._batch_shape):])
@@ -125,6 +125,11 @@ class Distribution:
             return self.arg_constraints
         except NotImplementedError:
             return {}
+
+    def _inherited_names(self):
+        """The parameters of this class and of those that it extends."""
+        tables = [vars(kind).get("arg_constraints") for kind in type(self).__mro__]
+        return set(self._declared_names()).union(*(table for table in tables if isinstance(table, dict)))
 
     def _get_checked_instance(self, cls, _instance=None):
         """What `expand` fills: a new object, or the one that a subclass made. cls: the class whose `expand` asks."""

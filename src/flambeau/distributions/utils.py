@@ -133,7 +133,7 @@ class lazy_property:
             return self
         with flambeau.enable_grad():
             value = self.wrapped(instance)
-        setattr(instance, self.name, value)
+        vars(instance)[self.name] = value  # past __setattr__, which may ask whether the name is there
         return value
 
 

@@ -34,6 +34,12 @@ class Patcher:
         space[name] = value
         self._undo.append(lambda: space.pop(name, None) if before is _MISSING else space.__setitem__(name, before))
 
+    def patch_method(self, cls, name, new_fn, deduplicate=True):
+        """`attribute` under PyTorch's name; deduplicate: only once for the same class and name."""
+        if not deduplicate or (id(cls), name) not in self._seen:
+            self._seen.add((id(cls), name))
+            self.attribute(cls, name, new_fn)
+
     def first_time(self, thing):
         """Whether this is asked for the first time about it."""
         new = id(thing) not in self._seen

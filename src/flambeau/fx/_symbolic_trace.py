@@ -14,10 +14,12 @@ from collections import OrderedDict, defaultdict
 import flambeau
 
 from .. import _C
+from .._absent import refused_class
 from .._places import is_ours
 from .._shown import class_name, shown
 from ..nn import Module, Parameter
 from ..nn import functional as _functional
+from ._compatibility import compatibility as compatibility
 from ._concrete import PH as PH
 from ._concrete import PHBase as PHBase
 from ._concrete import PHWithMeta as PHWithMeta
@@ -81,6 +83,7 @@ class Tracer(TracerBase):
         self.num_calls = defaultdict(int)
         self.node_name_to_scope = {}
         self._patcher = None
+        self.tensor_attrs, self._kept = {}, []
 
     # ---- what subclasses decide ------------------------------------------------------------------------------------
 
@@ -168,12 +171,13 @@ class Tracer(TracerBase):
 
     def _constant(self, value, prefix=None):
         """The attribute of the root that holds a value met in the program."""
-        name = self.tensor_attrs.get(id(value))
+        key = value if isinstance(value, _C.Tensor) else id(value)
+        name = self.tensor_attrs.get(key)
         if name is None:
             prefix = prefix or ("_tensor_constant" if isinstance(value, _C.Tensor) else
                                 f"_{class_name(type(value)).lower()}_constant_")
             name = self.get_fresh_qualname(prefix)
-            self.tensor_attrs[id(value)] = name
+            self.tensor_attrs[key] = name
             self._kept.append(value)
             setattr(self.root, name, value)
         return self.create_node("get_attr", name, (), {})
@@ -224,7 +228,8 @@ class Tracer(TracerBase):
         kind = type(self)
         self.graph = Graph(tracer_cls=kind if "<locals>" not in kind.__qualname__ else None)
         # constants that the root has already keep their names
-        self.tensor_attrs = {id(value): name for name, value in _plain_tensors(self.root)}
+        self.tensor_attrs = {value if isinstance(value, _C.Tensor) else id(value): name
+                             for name, value in _plain_tensors(self.root)}
         self._kept = []
         function, args = self.create_args_for_root(function, isinstance(root, Module), concrete_args)
         with Patcher() as self._patcher:
@@ -240,7 +245,7 @@ class Tracer(TracerBase):
         return self.graph
 
     def _patch(self, function):
-        cache = {}
+        cache, wanted = {}, self._autowrap_function_ids
         outer_call, outer_get = Module.__call__, vars(Module).get("__getattribute__", _MODULE_GETATTR)
 
         @functools.wraps(_C.ModuleBase.__call__)
@@ -248,7 +253,7 @@ class Tracer(TracerBase):
             def forward(*args, **kwargs):
                 return outer_call(module, *args, **kwargs)
 
-            self._autowrap(getattr(getattr(module, "forward", None), "__globals__", {}))
+            _autowrap_check(self._patcher, getattr(getattr(module, "forward", None), "__globals__", {}), wanted)
             return self.call_module(module, forward, args, kwargs)
 
         def get(module, name):
@@ -257,36 +262,45 @@ class Tracer(TracerBase):
 
         self._patcher.attribute(Module, "__call__", call)
         self._patcher.attribute(Module, "__getattribute__", get)
-        self._patch_library()
-        for space, name in list(_wrapped_functions()):
-            if name in space or hasattr(_builtins(), name):
-                original = space[name] if name in space else getattr(_builtins(), name)
-                self._patcher.item(space, name, _recorder(original, True))
-        self._autowrap(getattr(inspect.unwrap(function), "__globals__", {}))
+        _patch_wrapped_functions(self._patcher)
+        _autowrap_check(self._patcher, getattr(inspect.unwrap(function), "__globals__", {}), wanted)
         for module in self._autowrap_search:
-            self._autowrap(vars(module))
-
-    def _patch_library(self):
-        """Python functions of the library that are one step of a graph, as its operators are."""
-        for space in (_functional, flambeau, sys.modules.get("torch")):
-            for name, value in list(vars(space).items()) if space is not None else ():
-                if isinstance(value, types.FunctionType) and value in _LIBRARY:
-                    self._patcher.item(vars(space), name, _recorder(value, False))
-
-    def _autowrap(self, space):
-        """Replaces functions to be recorded in the globals of a function that will run."""
-        if not self._patcher.first_time(space):
-            return
-        for name, value in list(space.items()):
-            if callable(value) and not name.startswith("_") and (
-                    id(value) in self._autowrap_function_ids or _is_library(value)):
-                self._patcher.item(space, name, _recorder(value, False))
+            _autowrap_check(self._patcher, vars(module), wanted)
 
     def __deepcopy__(self, memo):
         copied = type(self).__new__(type(self))
         copied.__dict__.update({key: value for key, value in self.__dict__.items() if key != "_patcher"})
         copied._patcher = None
         return copied
+
+
+# ---- what a trace replaces, under the names that packages with a trace of their own use ------------------------------
+
+_Patcher = Patcher
+FunctionType = types.FunctionType
+_orig_module_call, _orig_module_getattr = _C.ModuleBase.__call__, _MODULE_GETATTR
+ScriptObject = refused_class("ScriptObject", "objects of TorchScript's classes are not here")
+
+
+def _patch_wrapped_functions(patcher):
+    """Functions that `wrap` names, and Python functions of the library: calls with Proxies become Nodes."""
+    for space in (_functional, flambeau, sys.modules.get("torch")):
+        for name, value in list(vars(space).items()) if space is not None else ():
+            if _is_library(value):
+                patcher.item(vars(space), name, _recorder(value, False))
+    for space, name in list(_wrapped_functions()):
+        if name in space or hasattr(_builtins(), name):
+            original = space[name] if name in space else getattr(_builtins(), name)
+            patcher.item(space, name, _recorder(original, True))
+
+
+def _autowrap_check(patcher, frame_dict, function_ids):
+    """Replaces functions with these ids, and the library's, in the globals of a function that will run."""
+    if not patcher.first_time(frame_dict):
+        return
+    for name, value in list(frame_dict.items()):
+        if callable(value) and not name.startswith("_") and (id(value) in function_ids or _is_library(value)):
+            patcher.item(frame_dict, name, _recorder(value, False))
 
 
 def _plain_tensors(root):

@@ -250,7 +250,7 @@ class GraphModule(Module):
         return {key: value for key, value in self.__dict__.items() if key not in left_out}
 
     def __reduce__(self):
-        base = next(c for c in type(self).__mro__ if "_generated" not in vars(c))
+        base = next(c for c in type(self).__mro__ if not {"_generated", "_scripted_class"} & vars(c).keys())
         return _module_of, (base, type(self).__name__, self._state(), self.graph)
 
     def __reduce_package__(self, exporter):

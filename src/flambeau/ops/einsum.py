@@ -3,8 +3,9 @@
 from functools import lru_cache
 from math import prod
 
+from .._C import Tensor
 from .._shown import shown
-from .kinds import composite
+from .kinds import OPS, composite
 from .products import bmm, mm
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -194,6 +195,8 @@ def einsum(*args):
         equation, *operands = given
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
             operands = list(operands[0])
+            if any(type(x) is not Tensor for x in operands):  # whose types may take over calls that name them
+                return OPS["einsum"](equation, *operands)
     else:
         equation, operands = _from_sublists(given)
     if not operands:

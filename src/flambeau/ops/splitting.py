@@ -21,7 +21,13 @@ def _split_sections(tensor, split_size_or_sections, dim=0):
     return split(tensor, split_size_or_sections, dim)
 
 
-split = overloads("split", _split_size, split_with_sizes, _split_sections, aliases=("unsafe_split",),
+@composite("split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]", namespace=None,
+           skip="split with other names: test_views")
+def _split_sizes(self, split_size, dim=0):
+    return split_with_sizes(self, split_size, dim)
+
+
+split = overloads("split", _split_size, split_with_sizes, _split_sizes, _split_sections, aliases=("unsafe_split",),
                   doc="Parts of one size (the last may be smaller), or of the listed sizes, along a dimension.\n\n"
                       ">>> flambeau.arange(3).split(2)\n(tensor([0, 1]), tensor([2]))")
 chunk = view("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", node="SplitBackward0", aliases=("unsafe_chunk",),

@@ -41,6 +41,8 @@ class _Numbered(Module):
     def _own_name_at(self, index):
         return list(self._modules)[position(index, len(self))]
 
+    _get_abs_string_index = _own_name_at  # what lists of packages that extend these call
+
     def _own_set_all(self, modules):
         self._modules.clear()
         for k, module in enumerate(modules):

@@ -11,7 +11,7 @@ from ..._graph import CapturedForward
 from ..._shown import clipped, shown
 from ..parameter import Buffer, Parameter
 from ._convert import ConvertMethods, type_name
-from ._hooks import REGISTRATION, HookMethods
+from ._hooks import GLOBAL, REGISTRATION, HookMethods
 from ._hooks import register_module_backward_hook as register_module_backward_hook
 from ._hooks import register_module_buffer_registration_hook as register_module_buffer_registration_hook
 from ._hooks import register_module_forward_hook as register_module_forward_hook
@@ -21,6 +21,24 @@ from ._hooks import register_module_full_backward_pre_hook as register_module_fu
 from ._hooks import register_module_module_registration_hook as register_module_module_registration_hook
 from ._hooks import register_module_parameter_registration_hook as register_module_parameter_registration_hook
 from ._state import StateMethods
+
+# hooks of all modules, under the names by which packages look whether there are any
+_global_forward_pre_hooks, _global_forward_hooks = GLOBAL["_forward_pre_hooks"], GLOBAL["_forward_hooks"]
+_global_forward_hooks_with_kwargs = GLOBAL["_forward_hooks_with_kwargs"]
+_global_forward_hooks_always_called = GLOBAL["_forward_hooks_always_called"]
+_global_backward_pre_hooks, _global_backward_hooks = GLOBAL["_backward_pre_hooks"], GLOBAL["_backward_hooks"]
+
+
+class _CallSignature:
+    """What `inspect.signature(module)` reads, since the call is native: it takes anything. It says nothing of the
+    class, which has the signature of its __init__, nor of modules whose class has a __call__ of its own."""
+
+    def __get__(self, instance, owner):
+        if instance is None or owner.__call__ is not _C.ModuleBase.__call__:
+            raise AttributeError("__signature__")
+        from inspect import Parameter as Argument  # not at the top: `import flambeau` has no use for it
+        from inspect import Signature
+        return Signature([Argument("args", Argument.VAR_POSITIONAL), Argument("kwargs", Argument.VAR_KEYWORD)])
 
 
 class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
@@ -42,6 +60,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
     T_destination = TypeVar("T_destination", bound=dict)  # what annotations call the type of a state dict
     dump_patches = False
     call_super_init = False
+    __signature__ = _CallSignature()
 
     def __init__(self, *args, **kwargs):
         if not self.call_super_init and (args or kwargs):
@@ -52,6 +71,13 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
         state["_parameters"], state["_buffers"], state["_modules"] = {}, {}, {}
         if self.call_super_init:
             super().__init__(*args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs):
+        """Operators that a class holds as attributes, `act = flambeau.relu`, are no methods: they get no self."""
+        super().__init_subclass__(**kwargs)
+        for name, value in list(vars(cls).items()):
+            if type(value) is _C.Op:
+                setattr(cls, name, staticmethod(value))
 
     def forward(self, *args, **kwargs):
         """What calling the module computes; every subclass defines it."""

@@ -57,13 +57,16 @@ class ParameterList(_ParameterHolder):
     def _entries(self):
         return list(enumerate(self))
 
+    def _get_abs_string_index(self, index):
+        return str(position(index, len(self)))
+
     def __getitem__(self, index):
         if isinstance(index, slice):
             return type(self)([self[k] for k in range(len(self))[index]])
-        return getattr(self, str(position(index, len(self))))
+        return getattr(self, self._get_abs_string_index(index))
 
     def __setitem__(self, index, value):
-        self._hold(str(position(index, len(self))), value)
+        self._hold(self._get_abs_string_index(index), value)
 
     def __len__(self):
         return self._size

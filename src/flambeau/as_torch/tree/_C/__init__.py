@@ -12,12 +12,15 @@ from ...._tensor.overriding import dispatch_modes, function_modes
 from ...._tensor.overriding import has_torch_function as _has_torch_function
 from ...._tensor.overriding import has_torch_function_unary as _has_torch_function_unary
 from ...._tensor.overriding import has_torch_function_variadic as _has_torch_function_variadic
+from ...._transforms.levels import Wrapper, stack
 from ....amp import autocast
 from ....library._enumerations import DispatchKey as DispatchKey
 from ....nn.modules._convert import _parse_to
 
 has_lapack = has_mkldnn = has_openmp = has_spectral = True
 _nn = SimpleNamespace(_parse_to=_parse_to)
+_functorch = SimpleNamespace(is_legacy_batchedtensor=lambda tensor: False, is_functorch_wrapped_tensor=lambda tensor:
+                             isinstance(tensor, Wrapper))
 _GRAPHS = "graphs of programs are not captured yet"
 _TensorMeta = type(_C.Tensor)
 Graph, Value, Node = (refused_class(f"_C.{name}", _GRAPHS) for name in ("Graph", "Value", "Node"))
@@ -86,6 +89,16 @@ class _ExcludeDispatchKeyGuard(contextlib.ExitStack):
         for kind in self.kinds:
             self.enter_context(autocast(kind, enabled=False))
         return self
+
+
+def _are_functorch_transforms_active():
+    """Whether a vmap, jvp or another transform of flambeau.func runs on this thread."""
+    return bool(stack.frames)
+
+
+def _get_default_device():
+    """The kind of device that tensors are made on where none is named."""
+    return _C.default_device().type
 
 
 def _log_api_usage_once(event):
