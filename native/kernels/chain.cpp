@@ -7,10 +7,10 @@ namespace flambeau {
 
 const ChainKernels* chain_kernels[2];
 
-ChainLoop chain_loop(DType dtype) {
+const ChainLoop* chain_loop(DType dtype) {
   if (!chain_kernels[0]) return nullptr;
   static const ChainKernels& chosen = best_loops(chain_kernels);
-  return dtype == DType::Float32 ? chosen.f32 : dtype == DType::Float64 ? chosen.f64 : nullptr;
+  return dtype == DType::Float32 ? &chosen.f32 : dtype == DType::Float64 ? &chosen.f64 : nullptr;
 }
 
 ChainOp chain_op(std::string_view name) {

@@ -92,8 +92,8 @@ struct Piece {
   int cols;
 };
 
-// The rows of results in pieces as wide as a tile or less, where they fill the vectors they are cut into about as well as
-// a tile of the flattened plane is filled with results, which are brought to their places afterwards.
+// The rows of results in pieces as wide as a tile or less, where they fill the vectors they are cut into about as well
+// as results fill a tile of the flattened plane, from which they are brought to their places afterwards.
 template <class T>
 std::vector<Piece> pieces_of(const Correlation<T>& c) {
   const auto& kernels = conv_kernels<T>();

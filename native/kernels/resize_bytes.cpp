@@ -4,10 +4,6 @@
 
 #include "resize.h"
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
 namespace flambeau::resizing {
 namespace {
 
@@ -31,45 +27,25 @@ ByteAxis byte_axis(const Axis<double>& a) {
   return b;
 }
 
-// Bytes are computed side by side, in registers.
+// Bytes are computed side by side.
 constexpr int64_t kAbreast = 32;
-typedef uint8_t Bytes __attribute__((vector_size(8)));
-typedef int32_t Ints __attribute__((vector_size(32)));
 
-// Eight bytes to numbers of 32 bits, and back to the nearest bytes. Of __builtin_convertvector GCC makes thirty
-// instructions.
-inline Ints numbers(const uint8_t* from) {
-#if defined(__AVX2__)
-  return Ints(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
-#else
-  Bytes bytes;
-  std::memcpy(&bytes, from, sizeof bytes);
-  return __builtin_convertvector(bytes, Ints);
-#endif
-}
-inline void store_nearest(Ints s, uint8_t* to) {
-#if defined(__AVX2__)
-  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(__m256i(s)), _mm256_extracti128_si256(__m256i(s), 1));
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(words, words));
-#else
-  s = s < 0 ? Ints{} : s;
-  const Bytes bytes = __builtin_convertvector(s > 255 ? Ints{} + 255 : s, Bytes);
-  std::memcpy(to, &bytes, sizeof bytes);
-#endif
-}
-
-// kAbreast bytes: the sums over `taps` of weight x the bytes at from + place x step.
+// kAbreast bytes: the sums over `taps` of weight x the bytes at from + place x step. In plain loops: of conversions of
+// vectors of eight bytes GCC makes thirty instructions each.
 inline void byte_sums(const int16_t* weight, const int64_t* place, int64_t taps, const uint8_t* from, int64_t step,
                       int bits, uint8_t* to) {
-  const int half = bits ? 1 << (bits - 1) : 0;
-  Ints sums[4];
-  for (Ints& s : sums) s = Ints{} + half;
+  int32_t sums[kAbreast];
+  std::fill_n(sums, kAbreast, bits ? 1 << (bits - 1) : 0);
   for (int64_t k = 0; k < taps; ++k) {
     if (!weight[k]) continue;
     const uint8_t* row = from + place[k] * step;
-    for (int i = 0; i < 4; ++i) sums[i] += numbers(row + 8 * i) * int(weight[k]);
+    const int32_t w = weight[k];
+    for (int i = 0; i < kAbreast; ++i) sums[i] += row[i] * w;
   }
-  for (int i = 0; i < 4; ++i) store_nearest(sums[i] >> bits, to + 8 * i);
+  for (int i = 0; i < kAbreast; ++i) {
+    const int32_t s = sums[i] >> bits;
+    to[i] = uint8_t(s < 0 ? 0 : s > 255 ? 255 : s);
+  }
 }
 
 // Eight rows of eight bytes become columns: halves of rows are exchanged, then quarters, then bytes.

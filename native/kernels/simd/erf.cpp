@@ -1,5 +1,6 @@
-// The error function. Registers hold a table that a vector looks up at once: of float it is a polynomial for each eighth
-// of [0, 4) where the table has 32 numbers, for each half where it has 8, and elsewhere two that every number goes through.
+// The error function. Of float it is a polynomial for each eighth of [0, 4) where registers hold a table of 32 numbers
+// that a vector looks up at once, for each half of 1 where they hold 8, and elsewhere two polynomials that every number
+// goes through.
 #include "loops.h"
 #if FLAMBEAU_LEVEL == 1 || defined(__AVX2__)
 #include <immintrin.h>

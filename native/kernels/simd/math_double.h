@@ -50,7 +50,8 @@ FLAMBEAU_INLINE double erfc_(double x) {
   return x < 0 ? 2 - tail : tail;
 }
 #include "../../../src/flambeau/cuda/kernels/shared/gamma.h"
-// erfinv_ratio of a block; where none lies in a tail, as 499 of 500 numbers between -1 and 1 do not, no tail is computed.
+// erfinv_ratio of a block: where none lies in a tail, as 499 of 500 numbers between -1 and 1 do not, no tail is
+// computed.
 inline void erfinv_ratios(double* c, int64_t n) {
   for (int64_t k = 0; k < n; ++k) c[k] = -log_(c[k]);
   if (all_of<double>(n, [c](int64_t k) { return c[k] < kErfinvMiddle; }))

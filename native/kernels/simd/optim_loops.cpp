@@ -62,8 +62,8 @@ inline bool nearer_start(V weight) { return std::abs(weight[0]) < 0.5f; }
 #define FLAMBEAU_INLINE
 #include "../../../src/flambeau/cuda/kernels/shared/optim_laws.h"
 
-// The states that there are, as bits; kAsTheyCome: only `arrays` tells. Where it is known when this is compiled, a vector of
-// each array stays in a register.
+// The states that there are, as bits; kAsTheyCome: only `arrays` tells. Where it is known when this is compiled, a
+// vector of each array stays in a register.
 constexpr unsigned kAsTheyCome = 8;
 template <class V, class Law, unsigned states>
 void loop_with(const Numbers<V>& numbers, void* const arrays[kOptimArrays], int64_t n) {
