@@ -51,7 +51,11 @@ inline ChainStep::ChainStep(const ChainLoop& of, ChainOp op, char* at, bool numb
 struct ChainKernels {
   ChainLoop f32, f64;
 };
-extern const ChainKernels* chain_kernels[2];
+// Filled at load time by kernels/simd/chain.cpp, one for each instruction set. `made` runs only where the processor has
+// `level`: the file that defines it is compiled with those instructions.
+struct ChainRegistration {
+  ChainRegistration(int level, ChainKernels (*made)());
+};
 
 // The best loop of this processor; null: there is none for the dtype.
 const ChainLoop* chain_loop(DType dtype);

@@ -140,11 +140,7 @@ struct Chain {
   }
 };
 
-const ChainKernels kKernels{Chain<F32>().made, Chain<F64>().made};
-const bool registered = [] {
-  chain_kernels[FLAMBEAU_LEVEL] = &kKernels;
-  return true;
-}();
+const ChainRegistration registration(FLAMBEAU_LEVEL, [] { return ChainKernels{Chain<F32>().made, Chain<F64>().made}; });
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
