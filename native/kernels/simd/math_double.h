@@ -54,7 +54,7 @@ FLAMBEAU_INLINE double erfc_(double x) {
 // computed.
 inline void erfinv_ratios(double* c, int64_t n) {
   for (int64_t k = 0; k < n; ++k) c[k] = -log_(c[k]);
-  if (all_of<double>(n, [c](int64_t k) { return c[k] < kErfinvMiddle; }))
+  if (all_of<double>(n, [c](int64_t k) { return erfinv_is_middle(c[k]); }))
     for (int64_t k = 0; k < n; ++k) c[k] = erfinv_middle(c[k]);
   else
     for (int64_t k = 0; k < n; ++k) c[k] = erfinv_from_log(c[k]);
