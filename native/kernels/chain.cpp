@@ -5,12 +5,15 @@
 
 namespace flambeau {
 
-const ChainKernels* chain_kernels[2];
+static ChainKernels chain_kernels[2];
 
-ChainLoop chain_loop(DType dtype) {
-  if (!chain_kernels[0]) return nullptr;
-  static const ChainKernels& chosen = best_loops(chain_kernels);
-  return dtype == DType::Float32 ? chosen.f32 : dtype == DType::Float64 ? chosen.f64 : nullptr;
+ChainRegistration::ChainRegistration(int level, ChainKernels (*made)()) {
+  if (level <= cpu_level()) chain_kernels[level] = made();
+}
+
+const ChainLoop* chain_loop(DType dtype) {
+  static const ChainKernels& chosen = chain_kernels[chain_kernels[kAvx512].f32.go ? kAvx512 : kBaseline];
+  return dtype == DType::Float32 ? &chosen.f32 : dtype == DType::Float64 ? &chosen.f64 : nullptr;
 }
 
 ChainOp chain_op(std::string_view name) {

@@ -18,27 +18,47 @@ enum class ChainOp : uint8_t {
   Square, Neg, Relu, Sqrt,            // of the accumulator
 };
 
+struct ChainLoop;
 // The operand is an array, one number for all elements, or one tile that each tile of the arrays writes anew.
 struct ChainStep {
-  uint8_t code;
+  void (*run)();     // what it does with a tile, and then the next step: of a type that kernels/simd/chain.cpp knows
   int64_t advances;  // ~0: an array
   char* at;
+  int code;
   ChainStep() = default;  // nothing: arrays of steps cost what is used of them
-  ChainStep(ChainOp op, char* at, bool number, bool tile)
-      : code(uint8_t(int(op) * 2 + number)), advances(tile ? 0 : ~int64_t(0)), at(at) {}
+  ChainStep(const ChainLoop& of, ChainOp op, char* at, bool number, bool tile);
 };
 
-// Goes through the steps up to the first None. n is a multiple of kChainTile. Arrays are the same or do not overlap.
-using ChainLoop = void (*)(const ChainStep* steps, int64_t n);
 inline constexpr int64_t kChainTile = 128;  // elements; what is left is for the operators' own loops
+inline constexpr int kChainCodes = 2 * (int(ChainOp::Sqrt) + 1);
+constexpr int chain_code(ChainOp op, bool number) { return 2 * int(op) + number; }
+
+// The chains of one dtype.
+struct ChainLoop {
+  void (*steps[kChainCodes])();               // by operator, and whether it is beside a number
+  void (*pairs[kChainCodes][kChainCodes])();  // two steps as one, which saves a jump; null: there is none
+  // Two steps as one wherever there is such a pair.
+  void join(ChainStep* steps) const {
+    for (; steps->code && steps[1].code; ++steps)
+      if (const auto both = pairs[steps->code][steps[1].code]) steps++->run = both;
+  }
+  // Goes through the steps up to the first None. n is a multiple of kChainTile. Arrays are the same or do not overlap.
+  void (*go)(const ChainStep* steps, int64_t n);
+};
+inline ChainStep::ChainStep(const ChainLoop& of, ChainOp op, char* at, bool number, bool tile)
+    : run(of.steps[chain_code(op, number)]), advances(tile ? 0 : ~int64_t(0)), at(at), code(chain_code(op, number)) {}
 
 struct ChainKernels {
   ChainLoop f32, f64;
 };
-extern const ChainKernels* chain_kernels[2];
+// Filled at load time by kernels/simd/chain.cpp, one for each instruction set. `made` runs only where the processor has
+// `level`: the file that defines it is compiled with those instructions.
+struct ChainRegistration {
+  ChainRegistration(int level, ChainKernels (*made)());
+};
 
 // The best loop of this processor; null: there is none for the dtype.
-ChainLoop chain_loop(DType dtype);
+const ChainLoop* chain_loop(DType dtype);
 // The step that an operator of one or two operands is, with the accumulator on the left; None: it is none.
 ChainOp chain_op(std::string_view name);
 

@@ -90,7 +90,7 @@ struct Segment {
 
 template <class T>
 struct ConvKernels {
-  int mr, nr, nt;  // rows and columns of a result tile; taps of a weight-gradient tile
+  int mr, width, nr, nt;  // rows of a result tile, numbers of a vector, columns; taps of a weight-gradient tile
   // c[r, j] = bias[r] + sum over k of a[k][r] b[j + offset[k]]
   void (*tile)(int64_t k, const T* a, const T* b, const int64_t* offset, T* c, int64_t crs, int rows, int cols,
                const T* bias);

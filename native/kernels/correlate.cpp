@@ -78,6 +78,40 @@ void lay_out(const PhaseLayout& l, const T* source, T* to, int64_t phase_stride,
 
 namespace {
 
+// Whether the flattened plane has no gaps between the rows of results.
+template <class T>
+bool dense(const Correlation<T>& c) {
+  const int64_t q1 = c.layout.count[1], q2 = c.layout.count[2];
+  return c.out_stride[2] == 1 && (q2 == c.out[2] || c.out[0] * c.out[1] == 1) &&
+         (c.out_stride[1] == q2 || c.out[1] == 1) && (c.out[0] == 1 || c.out_stride[0] == q1 * q2);
+}
+
+// A part of a row of results, in the laid-out image and in the result.
+struct Piece {
+  int64_t from, to;
+  int cols;
+};
+
+// The rows of results in pieces as wide as a tile or less, where they fill the vectors they are cut into about as well
+// as results fill a tile of the flattened plane, from which they are brought to their places afterwards.
+template <class T>
+std::vector<Piece> pieces_of(const Correlation<T>& c) {
+  const auto& kernels = conv_kernels<T>();
+  const int64_t cols = c.out[2], vectors = (cols + kernels.width - 1) / kernels.width;
+  std::vector<Piece> pieces;
+  if (dense(c) || c.out_stride[2] != 1 || cols < kernels.width) return pieces;
+  if (4 * vectors * kernels.width > 5 * c.layout.count[2]) return pieces;
+  const int64_t parts = (vectors * kernels.width + kernels.nr - 1) / kernels.nr;
+  for (int64_t d = 0; d < c.out[0]; ++d)
+    for (int64_t h = 0; h < c.out[1]; ++h)
+      for (int64_t part = 0; part < parts; ++part) {
+        const int64_t begin = cols * part / parts, end = cols * (part + 1) / parts;
+        pieces.push_back({(d * c.layout.count[1] + h) * c.layout.count[2] + begin,
+                          d * c.out_stride[0] + h * c.out_stride[1] + begin, int(end - begin)});
+      }
+  return pieces;
+}
+
 // Which columns of each tile are results, as runs; the same for every image and group. Empty: the plane has no gaps.
 struct Cuts {
   std::vector<Segment> segments;
@@ -87,10 +121,8 @@ struct Cuts {
 template <class T>
 Cuts cuts_of(const Correlation<T>& c, int64_t length, int64_t tiles, int64_t nr) {
   const int64_t q1 = c.layout.count[1], q2 = c.layout.count[2];
-  const bool dense = c.out_stride[2] == 1 && (q2 == c.out[2] || c.out[0] * c.out[1] == 1) &&
-                     (c.out_stride[1] == q2 || c.out[1] == 1) && (c.out[0] == 1 || c.out_stride[0] == q1 * q2);
   Cuts cuts;
-  if (dense) return cuts;
+  if (dense(c)) return cuts;
   for (int64_t t = 0; t < tiles; ++t) {
     cuts.first.push_back(int32_t(cuts.segments.size()));
     const int64_t stop = std::min((t + 1) * nr, length);
@@ -111,8 +143,12 @@ template <class T>
 struct Tiles {
   const Correlation<T>& c;
   const std::vector<int64_t> offset;  // of each (channel, tap) in the laid-out image
-  const Cuts cuts;
-  const int64_t length;  // of the flattened plane, as far as there are results
+  const int64_t length;               // of the flattened plane, as far as there are results
+  const std::vector<Piece> pieces = c.by_lines() ? std::vector<Piece>() : pieces_of(c);
+  const int64_t count = c.by_lines()   ? c.out[0] * c.out[1]
+                        : pieces.empty() ? (length + conv_kernels<T>().nr - 1) / conv_kernels<T>().nr
+                                         : int64_t(pieces.size());
+  const Cuts cuts = c.by_lines() || !pieces.empty() ? Cuts() : cuts_of(c, length, count, conv_kernels<T>().nr);
 
   void lines(const T* x, T* y, int64_t group, int64_t begin, int64_t end) const;
   void tile(const T* filters, const T* x, T* y, int64_t group, int64_t panel, int64_t t) const;
@@ -135,10 +171,15 @@ template <class T>
 void Tiles<T>::tile(const T* filters, const T* x, T* y, int64_t group, int64_t p, int64_t t) const {
   const auto& kernels = conv_kernels<T>();
   const int64_t mr = kernels.mr, nr = kernels.nr, k = c.depth();
-  const int rows = int(std::min(mr, c.rows - p * mr)), cols = int(std::min(nr, length - t * nr));
+  const int rows = int(std::min(mr, c.rows - p * mr));
   const T* bias = c.bias ? c.bias + group * c.rows + p * mr : nullptr;
   const T* a = filters + p * mr * k;
   T* to = y + p * mr * c.y_channel + c.y_start;
+  if (!pieces.empty()) {
+    const Piece& at = pieces[size_t(t)];
+    return kernels.tile(k, a, x + at.from, offset.data(), to + at.to, c.y_channel, rows, at.cols, bias);
+  }
+  const int cols = int(std::min(nr, length - t * nr));
   if (cuts.first.empty())
     return kernels.tile(k, a, x + t * nr, offset.data(), to + t * nr, c.y_channel, rows, cols, bias);
   alignas(64) T tile[8 * 48];
@@ -152,10 +193,12 @@ void Tiles<T>::run(const T* x, T* y, int64_t group, int64_t begin, int64_t end) 
   if (c.by_lines()) return lines(x, y, group, begin, end);
   const int64_t mr = conv_kernels<T>().mr, k = c.depth(), panels = (c.rows + mr - 1) / mr;
   const T* filters = c.filters.data() + group * panels * mr * k;
-  if (panels * mr * k * int64_t(sizeof(T)) <= (512 << 10)) {
+  const int64_t image = c.channels * c.layout.plane() * int64_t(sizeof(T));
+  const int64_t weights = panels * mr * k * int64_t(sizeof(T));
+  if (image > (8 << 10) && weights <= (512 << 10)) {
     for (int64_t t = begin; t < end; ++t)
       for (int64_t p = 0; p < panels; ++p) tile(filters, x, y, group, p, t);
-  } else {  // filters larger than the cache: each panel of them passes once
+  } else {  // an image that stays in the nearest cache, or filters larger than any: each panel of them passes once
     for (int64_t p = 0; p < panels; ++p)
       for (int64_t t = begin; t < end; ++t) tile(filters, x, y, group, p, t);
   }
@@ -172,9 +215,9 @@ struct Run {
   const int64_t all = c.groups * c.channels, channel = in_place ? c.x_channel : l.phases() * l.plane();
   const int64_t y_image = c.groups * c.rows * c.y_channel, x_image = all * c.x_channel;
   const int64_t length = ((c.out[0] - 1) * l.count[1] + c.out[1] - 1) * l.count[2] + c.out[2];
-  const int64_t count = c.by_lines() ? c.out[0] * c.out[1] : (length + conv_kernels<T>().nr - 1) / conv_kernels<T>().nr;
   const std::vector<char> used = used_phases();
-  const Tiles<T> tiles{c, offsets(), c.by_lines() ? Cuts() : cuts_of(c, length, count, conv_kernels<T>().nr), length};
+  const Tiles<T> tiles{c, offsets(), length};
+  const int64_t count = tiles.count;
 
   std::vector<char> used_phases() const {
     std::vector<char> used(l.phases(), 0);

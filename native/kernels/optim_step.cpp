@@ -10,6 +10,7 @@
 #include "cast.h"
 #include "elementwise.h"
 #include "options.h"
+#include "simd_casts.h"
 
 namespace flambeau {
 namespace {
@@ -106,15 +107,13 @@ void run_halves(OptimLoop loop, const Job& job, int64_t begin, int64_t end) {
     void* ptr[kOptimArrays] = {};
     for (int k = 0; k < kOptimArrays; ++k) {
       if (!job.data[k]) continue;
-      const H* source = reinterpret_cast<const H*>(job.data[k]) + at;
-      for (int64_t i = 0; i < n; ++i) block[k][i] = float(source[i]);
+      cast_run(block[k], reinterpret_cast<const H*>(job.data[k]) + at, n);
       ptr[k] = block[k];
     }
     loop(job.numbers, ptr, n);
     for (int k = 0; k < kOptimArrays; ++k) {
       if (!job.data[k] || k == 1) continue;
-      H* target = reinterpret_cast<H*>(job.data[k]) + at;
-      for (int64_t i = 0; i < n; ++i) target[i] = H(block[k][i]);
+      cast_run(reinterpret_cast<H*>(job.data[k]) + at, block[k], n);
     }
   }
 }

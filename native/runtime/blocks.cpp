@@ -135,10 +135,11 @@ struct Blocks {
       const auto& s = c.steps[k];
       const size_t cell = size_t(std::max(s.cell, 0));
       const bool number = s.cell >= 0 && (item[cell] == 0 || step.cells[cell].per_row);
-      steps[k] = {s.op, at_row(cell, row), number, tiles && step.cells[cell].buffer >= 0};
+      steps[k] = {*c.loop, s.op, at_row(cell, row), number, tiles && step.cells[cell].buffer >= 0};
     }
-    steps[c.steps.size()] = {ChainOp::None, nullptr, false, false};
-    if (n) c.loop(steps, n);
+    steps[c.steps.size()] = {*c.loop, ChainOp::None, nullptr, false, false};
+    c.loop->join(steps);
+    if (n) c.loop->go(steps, n);
     return n;
   }
   // What a chain has left of the row: its instructions one by one, from element `begin` on.

@@ -15,7 +15,7 @@ struct BlockChain {
   };
   int first = 0, last = 0;  // instructions
   bool by_row = false;      // row after row: some operands are one number for each
-  ChainLoop loop = nullptr;
+  const ChainLoop* loop = nullptr;
   std::vector<Step> steps;
 };
 

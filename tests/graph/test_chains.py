@@ -59,6 +59,29 @@ def test_every_operator_between_others(name, dtype):
         agree(f, numbers(n, dtype), numbers(n, dtype))
 
 
+STEPS = {
+    "+ array": lambda a, b: a + b, "+ number": lambda a, b: a + 1.5,
+    "- array": lambda a, b: a - b, "- number": lambda a, b: a - 0.3,
+    "* array": lambda a, b: a * b, "* number": lambda a, b: a * -2.5,
+    "array -": lambda a, b: b - a, "number /": lambda a, b: 3 / a, "neg": lambda a, b: -a,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("first", STEPS)
+def test_two_steps_as_one(first, dtype):
+    """After a load, after each other and before a store; also where the value between the two is kept."""
+    def then(step, second):
+        def f(a, b):
+            c = step(step(a, b), b)
+            return second(step(a, b), b), second(c, b), c
+        return f
+
+    for n in (128, 300):
+        for second in STEPS.values():
+            agree(then(STEPS[first], second), numbers(n, dtype), numbers(n, dtype))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_random_chains_with_values_that_are_read_again(seed):
     draw = torch.Generator().manual_seed(seed)

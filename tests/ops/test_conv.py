@@ -61,6 +61,35 @@ def test_forward(case, dtype):
     np.testing.assert_allclose(array(found), expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("padding, stride, kernel", [(0, 1, 3), (1, 1, 3), (2, 1, 5), (0, 2, 2), (1, 3, 3), (0, 1, 1)])
+def test_rows_of_every_width(padding, stride, kernel, dtype):
+    """Few channels: rows are cut into whole vectors where they fill these, and are parts of a flat plane elsewhere."""
+    draw = np.random.default_rng(0)
+    for width in (*range(kernel, 36), 48, 50, 71, 129):
+        x, w, b = (draw.integers(-9, 9, s) for s in ((2, 2, kernel + 2, width), (5, 2, kernel, kernel), (5,)))
+        found = F.conv2d(*(flambeau.from_numpy(t).to(getattr(flambeau, dtype)) for t in (x, w, b)), stride, padding)
+        np.testing.assert_array_equal(array(found), convolved(x, w, b, stride, padding, 1, 1), err_msg=str(width))
+
+
+@pytest.mark.parametrize("shape", [(1, 7, 26), (2, 9, 40), (1, 4, 4)], ids=str)
+def test_results_do_not_hang_on_threads_batches_or_what_lies_beside(shape):
+    x, w = made(6, *shape, dtype=flambeau.float32), made(9, shape[0], 3, 3, dtype=flambeau.float32)
+    x[3, 0, 1, 2], x[4, 0, 2, 3] = float("nan"), float("inf")
+    expected = F.conv2d(x, w)
+    before = flambeau.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            flambeau.set_num_threads(threads)
+            assert flambeau.equal(F.conv2d(x, w).nan_to_num(7), expected.nan_to_num(7))
+    finally:
+        flambeau.set_num_threads(before)
+    for k in range(6):
+        assert flambeau.equal(F.conv2d(x[k:k + 1], w)[0].nan_to_num(7), expected[k].nan_to_num(7))
+    assert expected.isnan()[3].sum() == 9 * min(2, expected.shape[2]) * min(3, expected.shape[3])
+    assert F.conv2d(x[:0], w).shape == (0, *expected.shape[1:])
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_transposed_is_the_adjoint(case):
     """<conv(x), y> = <x, conv_transpose(y)>, and both gradients of convolution fit the same identity."""

@@ -26,6 +26,19 @@ template <class T> void gelu_loop(char* const* p, const int64_t*, int64_t n, con
   if (s[0].i == 't') run1<T, T>(p, n, [](T x) { return gelu_tanh(x); });
   else run1<T, T>(p, n, [](T x) { return gelu_erf(x); });
 }
+void erfinv_doubles(char* const* p, const int64_t*, int64_t n, const Scalar*) {
+  constexpr int64_t kSide = 64;
+  double* out = reinterpret_cast<double*>(p[0]);
+  const double* x = reinterpret_cast<const double*>(p[1]);
+  for (; n > 0; n -= kSide, x += kSide, out += kSide) {
+    const int64_t count = n < kSide ? n : kSide;
+    double c[kSide] = {};
+    for (int64_t k = 0; k < count; ++k) c[k] = (1 - abs_(x[k])) * (1 + abs_(x[k]));
+    for (int64_t k = count; k < kSide; ++k) c[k] = 1;
+    erfinv_ratios(c, kSide);
+    for (int64_t k = 0; k < count; ++k) out[k] = erfinv_times(x[k], c[k]);
+  }
+}
 template <class T> inline T softplus_(T x, T beta, T threshold) {
   return threshold < x * beta ? x : log1p_(exp_(x * beta)) / beta;
 }
@@ -64,7 +77,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
                                                       : a * T(0); }, 1, float, double>(
           "softshrink"),
       unary<[]<class T>(T a) { return erfc_(a); }, float, double>("erfc", 4),
-      unary<[]<class T>(T a) { return erfinv_(a); }, float, double>("erfinv", 4),
+      from_loops<float, double>("erfinv", 1, {loop1<[](float a) { return erfinv_(a); }, 0, float>, erfinv_doubles}, 4),
       unary<[]<class T>(T a) { return T(lgamma_(double(a))); }, float, double>("lgamma", 8),
       unary<[]<class T>(T a) { return T(digamma_(double(a))); }, float, double>("digamma", 8),
   });

@@ -1,5 +1,8 @@
 // Tiles of a convolution, read straight from the (padded) image through a table of tap offsets: nothing is unfolded.
 #include "../conv.h"
+
+#include <cstring>
+
 #include "lanes.h"
 
 namespace flambeau::FLAMBEAU_SIMD {
@@ -7,35 +10,38 @@ namespace {
 
 constexpr int kWide = 3;
 
+// NV vectors of columns, the last of which ends with the last column and may overlap the one before. NV = 0: a part of
+// a vector. Nothing else is masked: masked stores take some processors ten cycles and more.
 template <class X, int MR, int NV>
 void tile(int64_t k, const typename X::T* a, const typename X::T* b, const int64_t* offset, typename X::T* c,
           int64_t crs, int cols, const typename X::T* bias) {
   using V = typename X::V;
-  constexpr int W = X::width;
-  const auto last = X::mask(cols - (NV - 1) * W);
-  V acc[MR][NV];
+  constexpr int W = X::width, N = NV ? NV : 1;
+  const auto part = X::mask(cols);
+  const int last = NV ? cols - W : 0;
+  V acc[MR][N];
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) acc[i][j] = bias ? X::set(bias[i]) : X::zero();
+    for (int j = 0; j < N; ++j) acc[i][j] = bias ? X::set(bias[i]) : X::zero();
   for (int64_t p = 0; p < k; ++p, a += X::rows) {
     const typename X::T* from = b + offset[p];
-    V row[NV];
+    V row[N];
 #pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) row[j] = j + 1 < NV ? X::load(from + j * W) : X::load(from + j * W, last);
+    for (int j = 0; j < N; ++j) row[j] = NV ? X::load(from + (j + 1 < N ? j * W : last)) : X::load(from, part);
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {
       V x = X::set(a[i]);
 #pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) acc[i][j] = X::fma(x, row[j], acc[i][j]);
+      for (int j = 0; j < N; ++j) acc[i][j] = X::fma(x, row[j], acc[i][j]);
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) {
-      if (j + 1 < NV) X::store(c + i * crs + j * W, acc[i][j]);
-      else X::store(c + i * crs + j * W, acc[i][j], last);
+    for (int j = 0; j < N; ++j) {
+      if (NV) X::store(c + i * crs + (j + 1 < N ? j * W : last), acc[i][j]);
+      else X::store(c + i * crs, acc[i][j], part);
     }
 }
 
@@ -98,14 +104,14 @@ void taps(int64_t length, const typename X::T* g, int64_t grs, const typename X:
 #else
 #define ROWS(F, X) {F(X, 1), F(X, 2), F(X, 3), F(X, 4)}
 #endif
-#define TILE(X, R) {tile<X, R, 1>, tile<X, R, 2>, tile<X, R, 3>}
+#define TILE(X, R) {tile<X, R, 0>, tile<X, R, 1>, tile<X, R, 2>, tile<X, R, 3>}
 #define TAPS(X, R) {taps<X, R, 1>, taps<X, R, 2>, taps<X, R, 3>}
 
 template <class X>
 using TileFn = void (*)(int64_t, const typename X::T*, const typename X::T*, const int64_t*, typename X::T*, int64_t,
                         int, const typename X::T*);
 template <class X>
-constexpr TileFn<X> kTile[X::rows][kWide] = ROWS(TILE, X);
+constexpr TileFn<X> kTile[X::rows][kWide + 1] = ROWS(TILE, X);
 template <class X>
 using TapsFn = void (*)(int64_t, const typename X::T*, int64_t, const typename X::T*, const int64_t*, typename X::T*,
                         int64_t);
@@ -115,7 +121,8 @@ constexpr TapsFn<X> kTaps[X::rows][kWide] = ROWS(TAPS, X);
 template <class X>
 void run_tile(int64_t k, const typename X::T* a, const typename X::T* b, const int64_t* offset, typename X::T* c,
               int64_t crs, int rows, int cols, const typename X::T* bias) {
-  kTile<X>[rows - 1][(cols - 1) / X::width](k, a, b, offset, c, crs, cols, bias);
+  const int vectors = cols < X::width ? 0 : (cols + X::width - 1) / X::width;
+  kTile<X>[rows - 1][vectors](k, a, b, offset, c, crs, cols, bias);
 }
 
 template <class X>
@@ -124,33 +131,34 @@ void run_taps(int64_t length, const typename X::T* g, int64_t grs, const typenam
   kTaps<X>[rows - 1][taps - 1](length, g, grs, x, offset, w, wrs);
 }
 
+// n numbers in pieces of P, or of fewer where there are not as many; the last may overlap the one before.
+template <int P, class T>
+inline void copy_run(const T* from, T* to, int n) {
+  if (n < P) {
+    if constexpr (P > 1) copy_run<P / 2>(from, to, n);
+    return;
+  }
+  for (int j = 0; j + P < n; j += P) std::memcpy(to + j, from + j, P * sizeof(T));
+  std::memcpy(to + n - P, from + n - P, P * sizeof(T));
+}
+
 template <class X>
 void scatter(const typename X::T* tile, int64_t tile_rs, int rows, typename X::T* y, int64_t yrs, int64_t step,
              const Segment* segments, int count) {
-  constexpr int W = X::width;
   for (int s = 0; s < count; ++s) {
     const auto* from = tile + segments[s].from;
     auto* to = y + segments[s].to;
     int n = segments[s].length;
-    if (step != 1) {
-      for (int r = 0; r < rows; ++r)
-        for (int j = 0; j < n; ++j) to[r * yrs + j * step] = from[r * tile_rs + j];
-    } else if (n <= W) {
-      const auto mask = X::mask(n);
-      for (int r = 0; r < rows; ++r) X::store(to + r * yrs, X::load(from + r * tile_rs, mask), mask);
-    } else {
-      for (int r = 0; r < rows; ++r) {
-        int j = 0;
-        for (; j + W <= n; j += W) X::store(to + r * yrs + j, X::load(from + r * tile_rs + j));
-        if (j < n) X::store(to + r * yrs + j, X::load(from + r * tile_rs + j, X::mask(n - j)), X::mask(n - j));
-      }
+    for (int r = 0; r < rows; ++r) {
+      if (step == 1) copy_run<X::width>(from + r * tile_rs, to + r * yrs, n);
+      else for (int j = 0; j < n; ++j) to[r * yrs + j * step] = from[r * tile_rs + j];
     }
   }
 }
 
 template <class X>
-constexpr ConvKernels<typename X::T> kKernels{X::rows, kWide * X::width, kWide,     run_tile<X>,
-                                              line<X>, run_taps<X>,      scatter<X>};
+constexpr ConvKernels<typename X::T> kKernels{X::rows,     X::width, kWide * X::width, kWide,
+                                              run_tile<X>, line<X>,  run_taps<X>,      scatter<X>};
 
 const bool registered = [] {
   conv_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<F32>;

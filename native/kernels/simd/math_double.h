@@ -28,9 +28,20 @@ FLAMBEAU_INLINE double erfc_tail(double a) {
   double t = (a - 4) / (a + 4), square = a * a, rest = fma_(a, a, -square);
   return exp_(-square) * (1 - rest) * erfc_scaled_poly(fma_(t, 1 / 0.875, 1 / 0.875 - 1)) / (1 + 2 * a);
 }
+// log erfc(a) + a^2 for 1 <= a <= 5.93, where 1 - erfc(a) needs it: the less, the smaller erfc is
+inline double log_erfc_poly(double t) {
+  return horner_apart(t, -1.8530829636751727, -0.66171995620294455, 0.20538931707910457, -0.080128743175349418,
+                      0.033225293883326269, -0.013881642432762322, 0.0056876424930490379, -0.0022369913175143172,
+                      0.00087435350070294994, -0.00019230140640311903, 0.00013535083376310102,
+                      -0.00022320535760502559, -0.00065025336109598758, -0.00094584297847423318,
+                      -0.00085515766089276776, -0.00047695767105690722, -0.00015700734702869565,
+                      -2.2273778886016758e-05);
+}
 FLAMBEAU_INLINE double erf_(double x) {
-  double a = abs_(x), b = a > 6 ? 6. : a, c = a > 1 ? 1. : a;
-  double small = a * erf_small_poly(fma_(2 * c, c, -1.)), large = 1 - erfc_tail(b);
+  double a = abs_(x), b = a > 5.93 ? 5.93 : a, c = a > 1 ? 1. : a;
+  double small = a * erf_small_poly(fma_(2 * c, c, -1.));
+  double logarithm = fma_(-b, b, log_erfc_poly(fma_(b, 1 / 2.465, -3.465 / 2.465)));
+  double r, n = exp_reduce(logarithm, r), large = 1 - power_of_two(n) * (1 + fma_(r * r, exp_tail(r), r));
   return copysign_(a < 1 ? small : large, x);
 }
 FLAMBEAU_INLINE double erf_quick(double x) { return erf_(x); }
@@ -39,6 +50,15 @@ FLAMBEAU_INLINE double erfc_(double x) {
   return x < 0 ? 2 - tail : tail;
 }
 #include "../../../src/flambeau/cuda/kernels/shared/gamma.h"
+// erfinv_ratio of a block: where none lies in a tail, as 499 of 500 numbers between -1 and 1 do not, no tail is
+// computed.
+inline void erfinv_ratios(double* c, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) c[k] = -log_(c[k]);
+  if (all_of<double>(n, [c](int64_t k) { return erfinv_is_middle(c[k]); }))
+    for (int64_t k = 0; k < n; ++k) c[k] = erfinv_middle(c[k]);
+  else
+    for (int64_t k = 0; k < n; ++k) c[k] = erfinv_from_log(c[k]);
+}
 
 // --- gamma function
 inline double lg_poly(double t) {

@@ -62,31 +62,48 @@ inline bool nearer_start(V weight) { return std::abs(weight[0]) < 0.5f; }
 #define FLAMBEAU_INLINE
 #include "../../../src/flambeau/cuda/kernels/shared/optim_laws.h"
 
-template <class V, class Law>
-void loop(const OptimNumbers& numbers, void* const arrays[kOptimArrays], int64_t n) {
+// The states that there are, as bits; kAsTheyCome: only `arrays` tells. Where it is known when this is compiled, a
+// vector of each array stays in a register.
+constexpr unsigned kAsTheyCome = 8;
+template <class V, class Law, unsigned states>
+void loop_with(const Numbers<V>& numbers, void* const arrays[kOptimArrays], int64_t n) {
   using T = typename Numbers<V>::T;
   constexpr int64_t width = sizeof(V) / sizeof(T);
-  const Numbers<V> coefficients(numbers);
-  auto some = [&](int64_t at, int64_t length) {
+  auto there = [&](int k) {
+    return states == kAsTheyCome ? arrays[k] != nullptr : k < 2 || (states >> (k - 2) & 1) != 0;
+  };
+  auto some = [&](int64_t at, auto length) __attribute__((always_inline)) {
     V x[kOptimArrays] = {};
+#pragma GCC unroll 5
     for (int k = 0; k < kOptimArrays; ++k)
-      if (arrays[k]) std::memcpy(&x[k], static_cast<T*>(arrays[k]) + at, length * sizeof(T));
-    Law::update(coefficients, x[0], x[1], x[2], x[3], x[4]);
+      if (there(k)) std::memcpy(&x[k], static_cast<T*>(arrays[k]) + at, length * sizeof(T));
+    Law::update(numbers, x[0], x[1], x[2], x[3], x[4]);
+#pragma GCC unroll 5
     for (int k = 0; k < kOptimArrays; ++k)
-      if (arrays[k] && k != 1) std::memcpy(static_cast<T*>(arrays[k]) + at, &x[k], length * sizeof(T));
+      if (there(k) && k != 1) std::memcpy(static_cast<T*>(arrays[k]) + at, &x[k], length * sizeof(T));
   };
   int64_t at = 0;
-  for (; at + width <= n; at += width) some(at, width);  // a constant length: plain loads and stores
+  for (; at + width <= n; at += width) some(at, std::integral_constant<int64_t, width>());  // plain loads and stores
   if (at < n) some(at, n - at);
+}
+
+// `usual`: sets of states that the law is called with.
+template <class V, class Law, unsigned... usual>
+void loop(const OptimNumbers& numbers, void* const arrays[kOptimArrays], int64_t n) {
+  const Numbers<V> coefficients(numbers);
+  unsigned states = 0;
+  for (int k = 2; k < kOptimArrays; ++k) states |= unsigned(arrays[k] != nullptr) << (k - 2);
+  if (!((states == usual && (loop_with<V, Law, usual>(coefficients, arrays, n), true)) || ...))
+    loop_with<V, Law, kAsTheyCome>(coefficients, arrays, n);
 }
 
 template <class V>
 void fill_row(OptimLoop (&row)[kOptimKinds]) {
-  row[int(OptimKind::SGD)] = loop<V, SGD>;
-  row[int(OptimKind::Adam)] = loop<V, Adam>;
-  row[int(OptimKind::RMSprop)] = loop<V, RMSprop>;
-  row[int(OptimKind::Adadelta)] = loop<V, Adadelta>;
-  row[int(OptimKind::Adagrad)] = loop<V, Adagrad>;
+  row[int(OptimKind::SGD)] = loop<V, SGD, 0, 1>;
+  row[int(OptimKind::Adam)] = loop<V, Adam, 3, 7>;
+  row[int(OptimKind::RMSprop)] = loop<V, RMSprop, 1, 3, 5, 7>;
+  row[int(OptimKind::Adadelta)] = loop<V, Adadelta, 3>;
+  row[int(OptimKind::Adagrad)] = loop<V, Adagrad, 1>;
 }
 
 OptimLoops all_loops() {

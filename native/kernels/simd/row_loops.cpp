@@ -273,8 +273,6 @@ double product(const float* x, int64_t n) {
 #else
 // As doubles, in as many lanes as these products take to be ready.
 double product(const float* x, int64_t n) {
-  typedef double Doubles __attribute__((vector_size(kBytes)));
-  typedef float Narrow __attribute__((vector_size(kBytes / 2)));
   constexpr int kLanes = kBytes / 8, kTogether = 8;
   Doubles lanes[kTogether];
   for (Doubles& lane : lanes) lane = Doubles{} + 1;
@@ -282,9 +280,9 @@ double product(const float* x, int64_t n) {
   for (; i + kLanes * kTogether <= n; i += kLanes * kTogether)
 #pragma GCC unroll 8
     for (int k = 0; k < kTogether; ++k) {
-      Narrow v;
+      Halves<Floats>::Half v;
       std::memcpy(&v, x + i + kLanes * k, sizeof v);
-      lanes[k] *= __builtin_convertvector(v, Doubles);
+      lanes[k] *= as_doubles(v);
     }
   for (int half = kTogether / 2; half > 0; half /= 2)
     for (int k = 0; k < half; ++k) lanes[k] *= lanes[k + half];

@@ -94,11 +94,19 @@ inline auto fold_lanes(V v, Join join) {
     return fold_lanes(join(halves.low, halves.high), join);
   }
 }
+typedef double Doubles __attribute__((vector_size(kBytes)));
+inline Doubles as_doubles(Halves<Floats>::Half v) {
+#if defined(__AVX512F__)
+  return Doubles(_mm512_cvtps_pd(__m256(v)));
+#elif defined(__AVX2__)
+  return Doubles(_mm256_cvtps_pd(__m128(v)));  // of __builtin_convertvector GCC makes five instructions
+#else
+  return __builtin_convertvector(v, Doubles);
+#endif
+}
 inline double add_lanes(Floats v) {
-  typedef double Doubles __attribute__((vector_size(kBytes)));
   const Halves<Floats> halves(v);
-  const Doubles sum = __builtin_convertvector(halves.low, Doubles) + __builtin_convertvector(halves.high, Doubles);
-  return fold_lanes(sum, [](auto a, auto b) { return a + b; });
+  return fold_lanes(as_doubles(halves.low) + as_doubles(halves.high), [](auto a, auto b) { return a + b; });
 }
 
 // e^x for x <= 0 (larger x up to 88 as well): 2^k e^r, |r| <= ln 2 / 2, Taylor to the seventh power. Results below the

@@ -40,13 +40,16 @@ template <class T> void ndtri_loop(char* const* p, const int64_t*, int64_t n, co
   const T* x = reinterpret_cast<const T*>(p[1]);
   for (int64_t begin = 0; begin < n; begin += kSide) {
     const int64_t count = n - begin < kSide ? n - begin : kSide;
-    double at[kSide], value[kSide];
+    double at[kSide], side[kSide], value[kSide];
     for (int64_t k = 0; k < kSide; ++k) at[k] = double(x[begin + (k < count ? k : 0)]);
     for (int64_t k = 0; k < kSide; ++k) {
-      double y = at[k] < 0.5 ? at[k] : 1 - at[k];
-      y = y > 1e-16 ? y : 0.25;
-      value[k] = copysign_(1.4142135623730950488 * (1 - 2 * y) * erfinv_ratio(4 * y * (1 - y)), at[k] - 0.5);
+      const double y = at[k] < 0.5 ? at[k] : 1 - at[k];
+      side[k] = y > 1e-16 ? y : 0.25;
+      value[k] = 4 * side[k] * (1 - side[k]);
     }
+    erfinv_ratios(value, kSide);
+    for (int64_t k = 0; k < kSide; ++k)
+      value[k] = copysign_(1.4142135623730950488 * (1 - 2 * side[k]) * value[k], at[k] - 0.5);
     for (int64_t k = 0; k < count; ++k) {
       const double y = at[k] < 0.5 ? at[k] : 1 - at[k];
       out[begin + k] = T(y > 1e-16 ? value[k] : ndtri_(at[k]));

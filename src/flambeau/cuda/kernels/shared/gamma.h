@@ -25,18 +25,19 @@ inline double erfinv_far_poly(double t) {
                 -4.9614407546638059e-9, 2.0706626485109551e-9, -8.0414111498012869e-10,
                 1.7171209505455172e-10, 6.6243959316094417e-11, -3.7742013942025441e-11);
 }
-// erfinv(a) / a as a function of c = 1 - a^2, for c >= 8e-17
-FLAMBEAU_INLINE double erfinv_ratio(double c) {
-  double w = -log_(c), s = std::sqrt(w);
-  double middle = erfinv_mid_poly(fma_(w, 1 / 3.125, -1.)), tail = erfinv_tail_poly((s - 3.25) / 0.75);
-  double far = erfinv_far_poly((s - 5.05) / 1.05);
-  return w < 6.25 ? middle : w < 16 ? tail : far;
+// erfinv(a) / a as a function of c = 1 - a^2, for c >= 8e-17; of w = -log c, in the middle and anywhere
+FLAMBEAU_INLINE bool erfinv_is_middle(double w) { return w < 6.25; }
+FLAMBEAU_INLINE double erfinv_middle(double w) { return erfinv_mid_poly(fma_(w, 1 / 3.125, -1.)); }
+FLAMBEAU_INLINE double erfinv_from_log(double w) {
+  double s = std::sqrt(w), tail = erfinv_tail_poly((s - 3.25) / 0.75), far = erfinv_far_poly((s - 5.05) / 1.05);
+  return erfinv_is_middle(w) ? erfinv_middle(w) : w < 16 ? tail : far;
 }
-FLAMBEAU_INLINE double erfinv_(double x) {
-  double a = abs_(x), value = x * erfinv_ratio((1 - a) * (1 + a));
-  value = a == 1 ? x * inf<double> : value;
+FLAMBEAU_INLINE double erfinv_ratio(double c) { return erfinv_from_log(-log_(c)); }
+FLAMBEAU_INLINE double erfinv_times(double x, double ratio) {
+  double a = abs_(x), value = a == 1 ? x * inf<double> : x * ratio;
   return a > 1 ? nan<double> : value;
 }
+FLAMBEAU_INLINE double erfinv_(double x) { return erfinv_times(x, erfinv_ratio((1 - abs_(x)) * (1 + abs_(x)))); }
 
 inline double sinpi_poly(double t) {
   return horner(t, 2.5343242626615979, -0.56970368030763405, 0.036453105597104919, -0.0010924320054892531,
