@@ -1,6 +1,6 @@
-// The error function. Of float it is a polynomial for each eighth of [0, 4) where registers hold a table of 32 numbers
-// that a vector looks up at once, for each half of 1 where they hold 8, and elsewhere two polynomials that every number
-// goes through.
+// The error function. Of float it is one polynomial, whose coefficients a vector looks up in tables that lie in
+// registers: for each of 32 parts of [0, 4) or, where a register holds 8 numbers, of 8. Elsewhere every number goes
+// through two.
 #include "loops.h"
 #if FLAMBEAU_LEVEL == 1 || defined(__AVX2__)
 #include <immintrin.h>
