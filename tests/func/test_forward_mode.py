@@ -292,3 +292,21 @@ def test_what_is_drawn_is_held(draw, recorded):
     _, pull = vjp(held, x)
     assert pushed.any()
     assert_close((v * pushed).sum(), (pull(v)[0] * t).sum())
+
+
+def test_tensors_of_a_level_after_its_end():
+    x = flambeau.ones(2)
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(x, flambeau.ones(2))
+        made, doubled = flambeau.full((2,), 3.0), dual * 2
+    assert (dual * made).tolist() == [3, 3] and doubled.sum().item() == 4 and repr(dual) == repr(x)
+    assert fwAD.unpack_dual(dual).tangent is None
+    made += 1
+    assert made.tolist() == [4, 4] and flambeau.cat([made, dual]).tolist() == [4, 4, 1, 1]
+    with fwAD.dual_level():
+        again = fwAD.make_dual(dual, flambeau.ones(2))
+        assert fwAD.unpack_dual(again * dual * made).tangent.tolist() == [4, 4]
+    escaped = []
+    jvp(lambda x: escaped.append(x) or x, (x,), (x,))
+    with pytest.raises(RuntimeError, match="left the transform"):
+        escaped[0] * 2

@@ -301,3 +301,11 @@ def test_singular_vectors_of_both_sides_turn_together():
         return U[:, :1] @ Vh[:1]
 
     assert gradcheck(nearest_of_rank_one, A, check_forward_ad=True)
+
+
+def test_principal_components_of_a_sparse_matrix():
+    A = flambeau.randn(6, 4, dtype=flambeau.float64) * (flambeau.rand(6, 4) > 0.4)
+    for center in (True, False):
+        U, S, V = flambeau.pca_lowrank(A.to_sparse(), q=4, center=center)
+        expected = A - A.mean(0) if center else A
+        assert flambeau.allclose(U * S @ V.mT, expected)

@@ -148,3 +148,9 @@ def test_what_bags_refuse():
         bag(rows, weight[0], bags)
     with pytest.raises(RuntimeError, match="offsets of int64"):
         bag(rows, weight, bags.float())
+
+
+def test_a_sparse_gradient_of_nothing():
+    layer = flambeau.nn.Embedding(0, 0, sparse=True)
+    layer(flambeau.zeros(0, dtype=flambeau.int64)).sum().backward()
+    assert layer.weight.grad.shape == (0, 0)

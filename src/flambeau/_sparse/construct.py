@@ -296,7 +296,7 @@ def sparse_bsc_tensor(ccol_indices, row_indices, values, size=None, *, dtype=Non
 def sparse_rows(g, index, rows):
     """The gradient of a table whose rows were looked up: `g` [*index shape, columns] at the rows that `index` names."""
     pattern = Pattern(COO, index.reshape(1, -1).long(), (rows, g.shape[-1]), coalesced=index.numel() < 2)
-    return make(pattern, g.reshape(-1, g.shape[-1]))
+    return make(pattern, g.reshape(index.numel(), g.shape[-1]))
 
 
 def in_layout(func, args, kwargs):

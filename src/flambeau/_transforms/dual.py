@@ -65,6 +65,10 @@ class DualFrame(Frame):
     def __init__(self, by_hand=False):
         self.by_hand = by_hand
 
+    def __exit__(self, *exit_args):
+        super().__exit__(*exit_args)
+        self.ended = self.by_hand
+
     def wrap(self, value, tangent=None, source=None):
         """A dual number of this level."""
         t = _make(Dual, value, self.level, 0)

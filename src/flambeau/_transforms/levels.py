@@ -33,6 +33,8 @@ class Wrapper(_C.Tensor):
     __torch_function__ = _C._disabled_torch_function_impl
 
     def __repr__(self, *, tensor_contents=None):
+        if outside(self) is not self:
+            return repr(outside(self))
         return f"{type(self).__name__}(level={self.frame.level}, shape={list(self.shape)}, value={self.value!r})"
 
     def __deepcopy__(self, memo):
@@ -44,6 +46,8 @@ class Frame:
     and how their wrappers are copied, detached and read."""
 
     level = 0
+    #: True once what is left of its tensors are their values (a dual level that was opened by hand, after its end)
+    ended = False
     #: whether tensors made from no tensor (zeros, arange …) are of this level, so that they can be written to
     factories = False
 
@@ -123,6 +127,26 @@ def innermost():
     return frames[-1] if frames else None
 
 
+def outside(value):
+    """A tensor of a dual level that has ended as what it held; one with history of its own stays, and so does the rest.
+    """
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Wrapper) for v in value):
+        return [outside(v) for v in value]
+    while isinstance(value, Wrapper) and value.frame.ended and not value.requires_grad:
+        value = value.value
+    return value
+
+
+def _after_the_end(op, args, kwargs):
+    """The operator on what tensors of levels that have ended held."""
+    given, named = [outside(a) for a in args], {k: outside(v) for k, v in kwargs.items()}
+    if all(a is b for a, b in zip([*given, *named.values()], [*args, *kwargs.values()], strict=True)):
+        raise RuntimeError(f"{op.name}: an argument left the transform that made it: return it from the transformed "
+                           "function instead of storing it outside")
+    result = op(*given, **named)
+    return args[0] if op.is_inplace else result
+
+
 def frame_of(wrapper):
     """The frame of a wrapper, which must still run."""
     frame = wrapper.frame
@@ -137,8 +161,7 @@ def interpret(op, args, kwargs, level):
     """What native code calls for an operator whose highest argument is of that level."""
     frames = stack.frames
     if level > len(frames):
-        raise RuntimeError(f"{op.name}: an argument left the transform that made it: return it from the transformed "
-                           "function instead of storing it outside")
+        return _after_the_end(op, args, kwargs)
     if frames[-1].factories:  # what the rules make is of the levels below
         with below(frames[level - 1]):
             return frames[level - 1].run(op, args, kwargs)
@@ -151,7 +174,7 @@ def _copy(to, wrapper):
 
 
 def _read(wrapper):
-    value = frame_of(wrapper).read(wrapper)
+    value = outside(wrapper)
     while isinstance(value, Wrapper):
         value = frame_of(value).read(value)
     return value

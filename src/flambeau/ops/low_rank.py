@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+from .. import _C
 from .._shown import shown
 from .eigenvalues import eigh, linalg_svd
 from .factorization import linalg_qr
@@ -52,6 +53,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
            method=False, skip=_NOT_COMPARED)
 def pca_lowrank(A, q=None, center=True, niter=2):
     """Principal components of rows: svd_lowrank of A, minus the mean of its rows if `center`; q is min(6, m, n).
+    A sparse A becomes a dense one where it is centred.
 
     >>> import flambeau
     >>> flambeau.pca_lowrank(flambeau.eye(3)).V.shape
@@ -64,7 +66,10 @@ def pca_lowrank(A, q=None, center=True, niter=2):
         raise ValueError(f"pca_lowrank: q is the rank sought, from 0 to min(m, n) = {min(m, n)}, got {shown(q)}")
     if niter < 0:
         raise ValueError(f"svd_lowrank, pca_lowrank: niter must not be negative, got {shown(niter)}")
-    return _svd_of_range(A - A.mean(-2, True) if center else A, q, niter)
+    if center:
+        A = A if A.layout is _C.strided else A.to_dense()
+        A = A - A.mean(-2, True)
+    return _svd_of_range(A, q, niter)
 
 
 def _orthonormal(S, B):
