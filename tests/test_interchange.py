@@ -205,3 +205,11 @@ def test_the_quantile_of_nan_has_its_gradient_where_the_nan_is():
     x = flambeau.tensor([1.0, float("nan"), 3.0], requires_grad=True)
     x.quantile(0.5).backward()
     assert x.grad.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32"])
+def test_arrays_have_numpy_s_own_type_of_that_name(name):
+    """NumPy has two types of 64 bits, and what asks an element's class knows only one of them as int64."""
+    x = flambeau.ones(2, dtype=getattr(flambeau, name))
+    for array in (x.numpy(), np.asarray(x), np.asarray(memoryview(x))):
+        assert array.dtype.type is getattr(np, name) and type(array[0]) is getattr(np, name)

@@ -69,6 +69,11 @@ def test_set_and_visits():
     three = flambeau.arange(3.0)
     assert three.map2_(flambeau.full((1,), 2.0), three, lambda a, b, c: a + b * c) is three
     assert three.tolist() == [0, 3, 6]
+    for error, call in ((TypeError, lambda: three.map_(three.double(), max)),
+                        (TypeError, lambda: three.map2_(3, 4, max)), (TypeError, lambda: three.apply_(str)),
+                        (RuntimeError, lambda: three.map_(flambeau.ones(3, requires_grad=True), max))):
+        with pytest.raises(error):
+            call()
     assert flambeau.ones(2, 3).t().dim_order() == (1, 0)
 
 

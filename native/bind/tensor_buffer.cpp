@@ -15,8 +15,8 @@ const char* buffer_format(DType d) {
     case DType::UInt16: return "H";
     case DType::Int32: return "i";
     case DType::UInt32: return "I";
-    case DType::Int64: return "q";
-    case DType::UInt64: return "Q";
+    case DType::Int64: return sizeof(long) == 8 ? "l" : "q";  // of two C types of 64 bits the one that is numpy.int64
+    case DType::UInt64: return sizeof(long) == 8 ? "L" : "Q";
     case DType::Float16: return "e";
     case DType::Float32: return "f";
     case DType::Float64: return "d";

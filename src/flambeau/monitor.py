@@ -90,8 +90,8 @@ class Stat:
     >>> import flambeau, datetime
     >>> from flambeau.monitor import Aggregation, Stat
     >>> loss = Stat("loss", [Aggregation.SUM, Aggregation.MAX], datetime.timedelta(hours=1), max_samples=2)
-    >>> loss.add(3), loss.add(4)
-    (None, None)
+    >>> for value in (3, 4):
+    ...     loss.add(value)
     >>> loss.get()
     {<Aggregation.SUM: 4>: 7.0, <Aggregation.MAX: 5>: 4.0}
     """

@@ -196,3 +196,11 @@ def test_many_labels_as_integers():
 def test_a_loss_of_one_number_needs_a_dimension_of_classes():
     with pytest.raises(ValueError, match="at least 1 dimension"):
         F.nll_loss(flambeau.tensor(1.0), flambeau.tensor(0))
+
+
+def test_one_label_of_one_class_with_and_without_a_dimension():
+    for x in (flambeau.tensor(0.5), flambeau.tensor([0.5])):
+        for label in (flambeau.tensor(0), flambeau.tensor([0])):
+            assert F.multilabel_margin_loss(x, label, reduction="none").shape == ()
+        with pytest.raises(RuntimeError, match="of one shape"):
+            F.multilabel_margin_loss(x, flambeau.tensor([[0]]))

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+from numbers import Number
 
 from .. import _C
 from .._C import Tensor
@@ -138,25 +139,33 @@ def dim_order(self, ambiguity_check=False):
 @method
 def apply_(self, callable):
     """Replaces every element by `callable(element)`, in Python: slow."""
-    return _replace(self, callable, self)
+    return _replace("apply_", self, callable)
 
 
 @method
 def map_(self, tensor, callable):
     """Replaces every element by `callable(element, element of tensor)`, in Python: slow."""
-    return _replace(self, callable, self, tensor.expand_as(self))
+    return _replace("map_", self, callable, tensor)
 
 
 @method
 def map2_(self, x, y, callable):
     """Replaces every element by `callable(element, element of x, element of y)`, in Python: slow."""
-    return _replace(self, callable, self, x.expand_as(self), y.expand_as(self))
+    return _replace("map2_", self, callable, x, y)
 
 
-def _replace(t, function, *sources):
-    if t.requires_grad:
-        raise RuntimeError("apply_, map_ and map2_ change values behind autograd's back: a tensor that requires grad "
-                           "is refused; call x.detach() first")
+def _replace(name, t, function, *others):
+    for other in others:
+        if not isinstance(other, Tensor) or other.dtype is not t.dtype:
+            raise TypeError(f"{name}: expected tensors of {t.dtype}, as this one is, got "
+                            f"{other.dtype if isinstance(other, Tensor) else shown(other)}")
+    sources = (t, *(other.expand_as(t) for other in others))
+    if any(source.requires_grad for source in sources):
+        raise RuntimeError(f"{name} changes values behind autograd's back: a tensor that requires grad is refused; "
+                           "call x.detach() first")
     columns = [source.reshape(-1).tolist() for source in sources]
     values = [function(*row) for row in zip(*columns)]
+    wrong = next((value for value in values if not isinstance(value, (Number, Tensor))), None)
+    if wrong is not None:
+        raise TypeError(f"{name}: the function must return numbers, got {shown(wrong)}")
     return t.copy_(tensor(values, dtype=t.dtype).reshape(t.shape)) if values else t

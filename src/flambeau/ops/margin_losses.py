@@ -125,7 +125,8 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """mean of max(0, 1 - input[label] + input[c]) over the labels before the first -1 and all other classes c."""
     reduction = chosen(reduction, size_average, reduce)
-    if input.shape != target.shape or input.ndim > 2 or (input.numel() == 0 and input.shape[-1] == 0):
+    fits = input.shape == target.shape or (max(input.ndim, target.ndim) < 2 and input.numel() == target.numel())
+    if not fits or input.ndim > 2 or (input.numel() == 0 and input.shape[-1] == 0):
         raise RuntimeError(f"multilabel_margin_loss: expected input and target of one shape [batch, classes], got"
                            f" {list(input.shape)} and {list(target.shape)}")
     _class_indices("multilabel_margin_loss", target)

@@ -53,12 +53,12 @@ _random_ = primitive(f"random_(Tensor self, int? from=None, int? to=None, *, {_G
                      namespace=None, d=_ZERO)
 
 
-@composite(f"random_to_(Tensor self, int to, *, {_GENERATOR}) -> Tensor", namespace=None)
-def _random_to_(self, to, *, generator=None):
+@composite(f"random_to(Tensor self, int to, *, {_GENERATOR}) -> Tensor", namespace=None)
+def _random_to(self, to, *, generator=None):
     return _random_(self, 0, to, generator=generator)
 
 
-random_ = overloads("random_", _random_to_, _random_, namespace=None, method=True,
+random_ = overloads("random_", _random_to, _random_, namespace=None, method=True,
                     doc="Fills self with integers of [from, to); a lone number is `to`; `to` absent or None is all "
                         "that the dtype holds exactly, from `from` or zero on.")
 exponential_ = primitive(f"exponential_(Tensor self, float lambd=1, *, {_GENERATOR}) -> Tensor",
