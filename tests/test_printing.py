@@ -57,5 +57,6 @@ def test_options():
     with flambeau.printoptions(precision=1):
         assert repr(flambeau.tensor([0.25])) == "tensor([0.2])"
     assert flambeau.get_printoptions() == before
-    with pytest.raises(ValueError, match="profile"):
-        flambeau.set_printoptions(profile="none")
+    with pytest.warns(UserWarning, match="no profile 'long', which changes nothing"):  # as YOLOv5 asks for
+        flambeau.set_printoptions(profile="long")
+    assert flambeau.get_printoptions() == before

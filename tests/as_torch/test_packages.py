@@ -28,6 +28,9 @@ USES = [
     ("kornia", "from torch.nn.modules.module import _global_forward_hooks as hooks; "
                "handle = torch.nn.modules.module.register_module_forward_hook(print); assert hooks; handle.remove(); "
                "assert not hooks"),
+    ("monai", "from torch.utils.data._utils.collate import np_str_obj_array_pattern as kinds; "
+              "assert kinds.search('<U3') and not kinds.search('<f4')"),
+    ("monai", "assert 'indexing' in torch.meshgrid.__kwdefaults__ and torch.einsum.__kwdefaults__ is None"),
     ("captum", "assert torch.Future is torch.futures.Future"),
     ("pyro", "x, y = torch.ones(1), torch.ones(1); assert x._cdata == x._cdata != y._cdata"),
     ("pyro", "assert torch.nn.ModuleList([torch.nn.ReLU()])._get_abs_string_index(-1) == '0'"),

@@ -1,5 +1,6 @@
 """How tensors are printed: which numbers are shown, with how many digits, and how they are laid out in lines."""
 
+import warnings
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from math import ceil, inf, isfinite
@@ -42,10 +43,10 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     tensor([1.23])
     >>> flambeau.set_printoptions(profile="default")
     """
-    if profile is not None:
-        if profile not in _PROFILES:
-            raise ValueError(f"set_printoptions: unknown profile {shown(profile)} (expected one of "
-                             f"{sorted(_PROFILES)})")
+    if profile is not None and profile not in _PROFILES:
+        warnings.warn(f"set_printoptions: there is no profile {shown(profile)}, which changes nothing; there are "
+                      f"{', '.join(_PROFILES)}", stacklevel=2)
+    elif profile is not None:
         start = asdict(_PROFILES[profile])
         for name in ("precision", "threshold", "edgeitems", "linewidth"):
             setattr(PRINT_OPTS, name, start[name])

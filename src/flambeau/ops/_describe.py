@@ -154,6 +154,12 @@ def signature(op):
     return inspect.Signature(_parameters(op, order, kinds, defaults, gathered))
 
 
+def keyword_defaults(op):
+    """What a Python function has under this name: the defaults of parameters that are given by name alone, or None."""
+    alone = [p for p in signature(op).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    return {p.name: p.default for p in alone if p.default is not inspect.Parameter.empty} or None
+
+
 def _parameters(op, order, keyword_only, defaults, gathered):
     positional = [name for name in order if not keyword_only[name]]
     required = [k for k, name in enumerate(positional) if defaults[name] is inspect.Parameter.empty]

@@ -59,6 +59,7 @@ class _Described:
 
 _C.Op.__doc__ = _Described("document", "One operator, made from its record: a function, and a method of Tensor.")
 _C.Op.__signature__ = _Described("signature")
+_C.Op.__kwdefaults__ = _Described("keyword_defaults")
 
 #: name -> Op, in order of definition: the op table
 OPS = {}

@@ -1,5 +1,6 @@
 """Makes one batch of a list of samples: tensors are stacked, containers are transposed."""
 
+import re
 import sys
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
@@ -9,6 +10,8 @@ import flambeau
 
 from ...._shown import shown
 
+#: the code of NumPy dtypes that no tensor has: texts, bytes and objects
+np_str_obj_array_pattern = re.compile("[SaUO]")
 _REFUSED = "default_collate: a sample is a tensor, NumPy array, number, string, or a list or dict of them; got {}"
 
 
@@ -48,7 +51,7 @@ def _is_numpy(value):
 def _collate_numpy(batch):
     if not hasattr(batch[0], "__len__"):  # a NumPy number
         return flambeau.as_tensor(batch)
-    if batch[0].dtype.kind in "OSU":
+    if np_str_obj_array_pattern.match(batch[0].dtype.kind):
         raise TypeError(_REFUSED.format(f"dtype {batch[0].dtype.type.__name__}"))
     return flambeau.stack([flambeau.as_tensor(value) for value in batch], 0)
 
