@@ -443,3 +443,4 @@ def test_the_signature_of_a_module():
     assert str(inspect.signature(nn.Linear(1, 1))) == "(*args, **kwargs)"
     assert str(inspect.signature(nn.ReLU)) == "(inplace=False)"
     assert str(inspect.signature(Named(1, 1))) == "(input, scale=1)"
+    assert all(hasattr(nn.Linear, name) for name in dir(nn.Linear))

@@ -35,7 +35,7 @@ class _CallSignature:
 
     def __get__(self, instance, owner):
         if instance is None or owner.__call__ is not _C.ModuleBase.__call__:
-            raise AttributeError("__signature__")
+            return None
         from inspect import Parameter as Argument  # not at the top: `import flambeau` has no use for it
         from inspect import Signature
         return Signature([Argument("args", Argument.VAR_POSITIONAL), Argument("kwargs", Argument.VAR_KEYWORD)])
