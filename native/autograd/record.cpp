@@ -129,22 +129,27 @@ void bump_version(Tensor& t) {
   if (t.storage) count_write(*t.storage);
 }
 
+// The operator as errors name it, in place.
+static std::string written(std::string op) { return op.ends_with('_') ? op : op + '_'; }
+
 void check_inplace(const char* op, Tensor& self, bool records) {
   if (self.storage && self.storage->readonly)
-    runtime_error(op, "_: the tensor's memory is read-only (it came from a read-only NumPy array); clone() it first");
+    runtime_error(written(op), ": the tensor's memory is read-only (it came from a read-only NumPy array); clone() it "
+                  "first");
   if (self.flags & kInference && !tls.inference_enabled)
-    runtime_error(op, "_: this tensor was made under inference_mode and can be changed only there; clone() it first");
+    runtime_error(written(op), ": this tensor was made under inference_mode and can be changed only there; clone() it "
+                  "first");
   if (__builtin_expect(tls.watch_writes, 0)) hooks.before_write(self);
   if (!tls.grad_enabled) return;
   if (self.flags & kRequiresGrad && !self.grad_fn)
-    runtime_error(op, "_: this tensor is a leaf that requires grad, and a change in place would lose its value for the "
-                  "gradient. Write inside `with flambeau.no_grad():`, or use the out-of-place form");
+    runtime_error(written(op), ": this tensor is a leaf that requires grad, and a change in place would lose its value "
+                  "for the gradient. Write inside `with flambeau.no_grad():`, or use the out-of-place form");
   if (self.base && !self.base->grad_fn && self.base->flags & kRequiresGrad && !(self.flags & kNoGradView))
-    runtime_error(op, "_: this tensor is a view of a leaf that requires grad, and a change in place would lose its "
-                  "value for the gradient. Write inside `with flambeau.no_grad():`, or on a clone");
+    runtime_error(written(op), ": this tensor is a view of a leaf that requires grad, and a change in place would lose "
+                  "its value for the gradient. Write inside `with flambeau.no_grad():`, or on a clone");
   if (self.flags & kNoGradView && self.base && (records || self.base->flags & kRequiresGrad))
-    runtime_error(op, "_: this view was made under no_grad, so a change with gradients on would be unknown to its "
-                  "base. Make the view where gradients are on, or write under no_grad");
+    runtime_error(written(op), ": this view was made under no_grad, so a change with gradients on would be unknown to "
+                  "its base. Make the view where gradients are on, or write under no_grad");
 }
 
 void free_copy_slices(Node& node) { delete static_cast<Slices*>(node.payload); }

@@ -253,3 +253,10 @@ def test_the_first_history_of_a_base_comes_from_a_write_through_its_view(name, e
     getattr(a[1:], name)(b)
     a.sum().backward()
     assert a.requires_grad and abs(b.grad.item() - expected) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["normal_", "mul_"])
+def test_errors_name_the_call_that_was_made(name):
+    leaf = flambeau.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=f"^{name}: this tensor is a leaf"):
+        getattr(leaf, name)(*([2] if name == "mul_" else []))
