@@ -18,6 +18,7 @@ _replicate_for_data_parallel _save_to_state_dict _state_dict_hooks _state_dict_p
 _get_lr_called_within_step _initial_step _is_initial _last_lr _step_count _update_lr
 _optimizer_step_pre_hooks _optimizer_step_post_hooks _optimizer_state_dict_pre_hooks _optimizer_state_dict_post_hooks
 _optimizer_load_state_dict_pre_hooks _optimizer_load_state_dict_post_hooks _group_tensors_by_device_and_dtype
+_get_abs_string_index
 """.split())
 
 

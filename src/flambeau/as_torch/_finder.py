@@ -17,6 +17,9 @@ _TREE = "flambeau.as_torch.tree"
 _MADE = {"flambeau" + ".".join(["", *theirs.split(".")[1:depth]])
          for theirs, _ in OURS for depth in range(2, theirs.count(".") + 2)}
 
+#: those of them that others lie in
+_ABOVE = {name.rpartition(".")[0] for name in _MADE}
+
 #: modules that are run by `python -m`, which asks packages for a module __main__
 _PROGRAMS = {"torch.distributed.run", "torch.distributed.launch"}
 
@@ -25,7 +28,7 @@ def rename(module):
     """The classes and functions that a module of ours defines say that they are of PyTorch's; `inspect` looks for their
     source there."""
     theirs = "torch" + module.__name__[len("flambeau"):]
-    if not _exists(_TREE + theirs[len("torch"):]):
+    if module.__name__ not in _ABOVE and not _exists(_TREE + theirs[len("torch"):]):
         sys.modules.setdefault(theirs, module)
     for name, value in list(vars(module).items()):
         if isinstance(value, (type, FunctionType)) and value.__module__ == module.__name__:

@@ -130,7 +130,7 @@ def elementwise(schema, *, promote="default", d=None, inplace=True, out=True, nu
     """Pointwise, broadcasting. promote: default, int_to_float, compare, logical, complex_to_real, select_second,
     first_only (native/kernels/elementwise.h). numbers: which arguments of type Tensor may be Python numbers: "others"
     (all but the first, the default), "one" (any, while one stays a tensor: pow(2, x)), "any" or "none"."""
-    facts["numbers"] = numbers or ("any" if facts.get("namespace", "") is None else "others")
+    facts["numbers"] = numbers or ("one" if facts.get("namespace", "") is None else "others")
     return _define("elementwise", schema, d, None, promote=promote, inplace=inplace, out=out, **facts)
 
 
