@@ -4,6 +4,7 @@ matrix instructions.
 """
 
 import types
+from contextlib import contextmanager
 
 from .. import _C
 from .._libraries import SWITCHES as _SWITCHES
@@ -57,6 +58,18 @@ def restore_precisions(before):
     """Puts back what `precisions` gave."""
     _precision.update(before)
     _follow()
+
+
+@contextmanager
+def restored(module, names):
+    """Context at whose end these attributes of a module, and all precisions, are what they were."""
+    before, kept = {name: getattr(module, name) for name in names}, precisions()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(module, name, value)
+        restore_precisions(kept)
 
 
 def _follow():

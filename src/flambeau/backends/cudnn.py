@@ -46,17 +46,12 @@ def flags(enabled=False, benchmark=False, benchmark_limit=10, deterministic=Fals
     """
     inside = {"enabled": enabled, "benchmark": benchmark, "benchmark_limit": benchmark_limit,
               "deterministic": deterministic, "depthwise_kernel": depthwise_kernel}
-    module, precisions = sys.modules[__name__], _switches.precisions()
-    before = {name: getattr(module, name) for name in inside}
-    for name, value in inside.items():
-        setattr(module, name, value)
-    module.fp32_precision = fp32_precision if fp32_precision != "none" else "tf32" if allow_tf32 else "none"
-    try:
-        yield
-    finally:
-        for name, value in before.items():
+    module = sys.modules[__name__]
+    with _switches.restored(module, inside):
+        for name, value in inside.items():
             setattr(module, name, value)
-        _switches.restore_precisions(precisions)
+        module.fp32_precision = fp32_precision if fp32_precision != "none" else "tf32" if allow_tf32 else "none"
+        yield
 
 
 class _Switches(_switches.Module):

@@ -43,12 +43,6 @@ def flags(enabled=False, deterministic=False, allow_tf32=True, fp32_precision="n
     ...     flambeau.backends.mkldnn.enabled
     False
     """
-    module, precisions = sys.modules[__name__], _switches.precisions()
-    before = {name: getattr(module, name) for name in ("enabled", "deterministic", "allow_tf32")}
-    set_flags(enabled, deterministic, allow_tf32, fp32_precision)
-    try:
+    with _switches.restored(sys.modules[__name__], ("enabled", "deterministic", "allow_tf32")):
+        set_flags(enabled, deterministic, allow_tf32, fp32_precision)
         yield
-    finally:
-        for name, value in before.items():
-            setattr(module, name, value)
-        _switches.restore_precisions(precisions)
