@@ -385,3 +385,13 @@ def test_quantiles_lie_between_0_and_1():
                 quantile(x, wrong)
     with pytest.raises(RuntimeError, match="range must be"):
         flambeau.histogram(x, 4, range=(0.0,))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 0.5, float("inf")])
+def test_a_norm_in_a_wider_dtype_is_that_of_wider_numbers(order):
+    half = flambeau.randn(7).half().requires_grad_()
+    wide = half.detach().double().requires_grad_()
+    found, expected = flambeau.linalg.vector_norm(half, order, dtype=flambeau.float64), wide.norm(order)
+    found.backward(), expected.backward()
+    assert found.dtype is flambeau.float64 and flambeau.allclose(found, expected, rtol=1e-14)
+    assert half.grad.dtype is flambeau.float16 and flambeau.equal(half.grad, wide.grad.half())

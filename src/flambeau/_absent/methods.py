@@ -49,11 +49,11 @@ _LIKE = {
 def _by_kind(refuse):
     """The method of Tensor: `Tensor.indices(x)` asks the kind of tensor that x is, and refuses where it has none."""
     @wraps(refuse)
-    def method(self, *args, **kwargs):
-        own = getattr(type(self), refuse.__name__, method)
-        return (refuse if own is method else own)(self, *args, **kwargs)
+    def ask(self, *args, **kwargs):
+        own = getattr(type(self), refuse.__name__, ask)
+        return (refuse if own is ask else own)(self, *args, **kwargs)
 
-    return method
+    return ask
 
 
 for _name, _reason in REFUSED.items():

@@ -4,7 +4,7 @@ from .. import _C
 from .._tensor.types import TYPES, TensorType
 from .construct import empty, sparse_coo_tensor
 from .methods import method
-from .tensor import COO, is_sparse
+from .tensor import COO
 
 
 class SparseType(TensorType):
@@ -16,13 +16,7 @@ class SparseType(TensorType):
     (tensor([3., 4., 0.]), True)
     """
 
-    def __instancecheck__(cls, instance):
-        return is_sparse(instance) and instance.layout is COO and instance.dtype is cls.dtype \
-            and instance.is_cuda == cls.is_cuda
-
-    def __call__(cls, *args, **kwargs):
-        if cls.is_cuda and not _C._cuda.available():
-            raise TypeError(f"type {cls.__module__}.{cls.__name__} not available: there is no CUDA device")
+    def _make(cls, *args, **kwargs):
         return _made(f"{cls.__module__}.{cls.__name__}", cls.dtype, "cuda" if cls.is_cuda else "cpu", *args, **kwargs)
 
 

@@ -32,6 +32,10 @@ class TensorType(type):
     def __call__(cls, *args, **kwargs):
         if cls.is_cuda and not _C._cuda.available():
             raise TypeError(f"type {cls.__module__}.{cls.__name__} not available: there is no CUDA device")
+        return cls._make(*args, **kwargs)
+
+    def _make(cls, *args, **kwargs):
+        """A tensor of this type, whose device is there."""
         if not cls.is_cuda:
             return _C._legacy_tensor(cls.dtype, args, kwargs)
         there = tuple(a.cpu() if isinstance(a, _C.Tensor) else a for a in args)

@@ -171,7 +171,7 @@ class Tracer(TracerBase):
 
     def _constant(self, value, prefix=None):
         """The attribute of the root that holds a value met in the program."""
-        key = value if isinstance(value, _C.Tensor) else id(value)
+        key = _key(value)
         name = self.tensor_attrs.get(key)
         if name is None:
             prefix = prefix or ("_tensor_constant" if isinstance(value, _C.Tensor) else
@@ -228,8 +228,7 @@ class Tracer(TracerBase):
         kind = type(self)
         self.graph = Graph(tracer_cls=kind if "<locals>" not in kind.__qualname__ else None)
         # constants that the root has already keep their names
-        self.tensor_attrs = {value if isinstance(value, _C.Tensor) else id(value): name
-                             for name, value in _plain_tensors(self.root)}
+        self.tensor_attrs = {_key(value): name for name, value in _plain_tensors(self.root)}
         self._kept = []
         function, args = self.create_args_for_root(function, isinstance(root, Module), concrete_args)
         with Patcher() as self._patcher:
@@ -301,6 +300,11 @@ def _autowrap_check(patcher, frame_dict, function_ids):
     for name, value in list(frame_dict.items()):
         if callable(value) and not name.startswith("_") and (id(value) in function_ids or _is_library(value)):
             patcher.item(frame_dict, name, _recorder(value, False))
+
+
+def _key(value):
+    """What `tensor_attrs` knows a constant by: programs look tensors up themselves; other objects may have no hash."""
+    return value if isinstance(value, _C.Tensor) else id(value)
 
 
 def _plain_tensors(root):

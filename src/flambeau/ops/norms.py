@@ -12,6 +12,8 @@ from .kinds import OPS, composite, reduction
 
 def _norm_gradient(g, self, result, ord, dim, keepdim):
     """d (sum |x|^p)^(1/p) / dx = sign(x) (|x| / norm)^(p-1), zero where the norm is; extremes share equally."""
+    if self.dtype is not result.dtype:  # which the norm was computed in
+        self = self.to(result.dtype)
     shape = self.shape
     g, norm = restore(g, shape, dim, keepdim), restore(result, shape, dim, keepdim)
     if ord == 0:
@@ -29,17 +31,17 @@ def _norm_gradient(g, self, result, ord, dim, keepdim):
     return self * self.abs().pow(ord - 2).masked_fill(self == 0, 0) * (g / norm.pow(ord - 1)).masked_fill(norm == 0, 0)
 
 
-def _in_norm_dtype(self, dtype, api):
-    """self in the dtype its norm is computed in: of the same kind, real or complex, and no narrower."""
+def _norm_dtype(self, dtype, api):
+    """What the norm is computed in: a dtype of the same kind, real or complex, and no narrower; None: self's own."""
     if dtype is None or dtype is self.dtype or not (self.is_floating_point() or self.is_complex()):
-        return self  # the kernel refuses integers
+        return None  # the kernel refuses integers
     kind = "complex" if self.is_complex() else "floating-point"
     if not (dtype.is_complex if self.is_complex() else dtype.is_floating_point):
         raise RuntimeError(f"{api}: the norm of {self.dtype} is computed in a {kind} dtype, got dtype={dtype}")
     if promote_types(self.dtype, dtype) is not dtype:
         raise RuntimeError(f"{api}: dtype={dtype} is narrower than the input's {self.dtype}; convert the input or the "
                            "result instead")
-    return self.to(dtype)
+    return dtype
 
 
 _vector_norm = reduction("_vector_norm(Tensor self, float ord, int[]? dim, bool keepdim, dtype? dtype) -> Tensor",
@@ -47,6 +49,14 @@ _vector_norm = reduction("_vector_norm(Tensor self, float ord, int[]? dim, bool 
                             _norm_gradient(g, self, result, ord, dim, keepdim)}, namespace=None,
                          skip="the kernel of linalg.vector_norm, reached through it",
                          doc="Norm of real vectors over `dim`.")
+
+
+def _of_vectors(self, ord, dim, keepdim, dtype, api):
+    """The kernel reads real numbers in the dtype asked for; the sizes of complex ones are written out."""
+    dtype = _norm_dtype(self, dtype, api)
+    if self.is_complex():
+        self, dtype = (self if dtype is None else self.to(dtype)).abs(), None
+    return _vector_norm(self, ord, dim, keepdim, dtype)
 
 
 @composite("vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)"
@@ -57,8 +67,7 @@ def vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     >>> flambeau.linalg.vector_norm(flambeau.tensor([3., 4.]))
     tensor(5.)
     """
-    self = _in_norm_dtype(self, dtype, "linalg.vector_norm")
-    return _vector_norm(self.abs() if self.is_complex() else self, ord, dim, keepdim, None)
+    return _of_vectors(self, ord, dim, keepdim, dtype, "linalg.vector_norm")
 
 
 @composite("norm(Tensor self, any p=\"fro\", any dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
@@ -77,8 +86,7 @@ def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
         return OPS["linalg_matrix_norm"](self, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"norm: expected p to be a number, 'fro' or 'nuc', got {shown(p)}")
-    self = _in_norm_dtype(self, dtype, "norm")
-    return _vector_norm(self.abs() if self.is_complex() else self, 2 if p in ("fro", None) else p, dim, keepdim, None)
+    return _of_vectors(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype, "norm")
 
 
 @composite("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", inplace=True, out=True,
@@ -127,7 +135,8 @@ def _largest(values, dim, keepdim=False):
 
 def _matrix_norm(self, ord, dim, keepdim, dtype, api="linalg.matrix_norm"):
     rows, columns = _check_norm(self, ord, dim, api)
-    self = _in_norm_dtype(self, dtype, api)
+    dtype = _norm_dtype(self, dtype, api)
+    self = self if dtype is None else self.to(dtype)
     if ord == "fro":
         return vector_norm(self, 2, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
