@@ -105,9 +105,7 @@ OpObject* new_op(PyObject* name, PyObject* name_space, bool method, PyObject* do
 }
 
 void install_method(OpObject* op) {
-  if (!op->method) return;
-  checked(PyDict_SetItem(TensorType->tp_dict, op->name, (PyObject*)op));
-  PyType_Modified(TensorType);
+  if (op->method) set_method(op->name, op);
 }
 
 // torch.return_types.max(
@@ -233,12 +231,11 @@ PyObject* bind_alias(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (n != 2 || !is_op(a[1])) type_error("bind_alias takes a name and an op");
     OpObject* op = as_op(a[1]);
     if (op->method) {
-      checked(PyDict_SetItem(TensorType->tp_dict, a[0], a[1]));
+      set_method(a[0], op);
       if (op->inplace_form) {
         Held name_(PyUnicode_FromFormat("%U_", a[0]));
-        checked(PyDict_SetItem(TensorType->tp_dict, name_.p, (PyObject*)op->inplace_form));
+        set_method(name_.p, op->inplace_form);
       }
-      PyType_Modified(TensorType);
     }
     Py_RETURN_NONE;
   });

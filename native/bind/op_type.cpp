@@ -8,10 +8,45 @@ PyTypeObject* OpType;
 
 namespace {
 
+// An operator is a function that binds to tensors alone: `act = relu` in another class is no method of it.
 PyObject* op_get(PyObject* self, PyObject* object, PyObject*) {
-  if (!object || object == Py_None) return Py_NewRef(self);
+  if (!object || !is_tensor(object)) return Py_NewRef(self);
   return PyMethod_New(self, object);
 }
+
+// What stands in Tensor's own dictionary for an operator: Python calls it with the tensor first and makes no bound
+// method. Whoever asks, `Tensor.add`, gets the operator. Operators live as long as the process.
+struct OpMethodObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* op;
+};
+PyTypeObject* OpMethodType;
+
+PyObject* method_get(PyObject* self, PyObject* object, PyObject*) {
+  PyObject* op = reinterpret_cast<OpMethodObject*>(self)->op;
+  return object ? PyMethod_New(op, object) : Py_NewRef(op);
+}
+PyObject* method_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+  PyObject* op = reinterpret_cast<OpMethodObject*>(self)->op;
+  return as_op(op)->vectorcall(op, args, nargsf, names);
+}
+PyObject* method_repr(PyObject* self) {
+  return PyUnicode_FromFormat("<method %U of Tensor>", as_op(reinterpret_cast<OpMethodObject*>(self)->op)->name);
+}
+PyMemberDef method_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OpMethodObject, vectorcall), READONLY},
+                                {"__wrapped__", T_OBJECT, offsetof(OpMethodObject, op), READONLY},
+                                {}};
+PyType_Slot method_slots[] = {{Py_tp_call, (void*)PyVectorcall_Call},
+                              {Py_tp_repr, type_slot<method_repr>()},
+                              {Py_tp_descr_get, type_slot<method_get>()},
+                              {Py_tp_members, method_members},
+                              {}};
+PyType_Spec method_spec = {
+    "flambeau.OpMethod", sizeof(OpMethodObject), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    method_slots};
+
 PyObject* op_repr(PyObject* o) {
   OpObject* op = as_op(o);
   if (op->def) return PyUnicode_FromFormat("<op %U: %s>", op->name, op->def->schema.text.c_str());
@@ -96,7 +131,7 @@ PyType_Slot op_slots[] = {{Py_tp_call, (void*)PyVectorcall_Call},
                           {}};
 PyType_Spec op_spec = {
     "flambeau.Op", sizeof(OpObject), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     op_slots};
 
 }  // namespace
@@ -110,8 +145,18 @@ PyObject* op_object(const char* name) {
   return static_cast<PyObject*>(def->py_op);
 }
 
+void set_method(PyObject* name, OpObject* op) {
+  Held made = checked(OpMethodType->tp_alloc(OpMethodType, 0));
+  auto* method = reinterpret_cast<OpMethodObject*>(made.p);
+  method->vectorcall = method_call;
+  method->op = reinterpret_cast<PyObject*>(op);
+  checked(PyDict_SetItem(TensorType->tp_dict, name, made.p));
+  PyType_Modified(TensorType);
+}
+
 void add_op_type(PyObject* module) {
   OpType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&op_spec)).give());
+  OpMethodType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&method_spec)).give());
   checked(PyModule_AddObjectRef(module, "Op", (PyObject*)OpType));
   checked(PyModule_AddFunctions(module, definition_functions));
 }

@@ -7,6 +7,8 @@ namespace flambeau {
 
 inline OpObject* as_op(PyObject* o) { return reinterpret_cast<OpObject*>(o); }
 
+// op_type.cpp: makes the operator a method of Tensor under this name
+void set_method(PyObject* name, OpObject* op);
 // call.cpp
 PyObject* call_composite(OpObject& op, Frame& f);
 // out.cpp: throws where no more may be written to a tensor of inference mode

@@ -89,3 +89,26 @@ def test_bad_schema_is_refused():
 def test_public_names_are_the_ops():
     for name in ("add", "exp", "sum", "matmul", "cat"):
         assert getattr(flambeau, name) is OPS[name] or getattr(flambeau, name).name.split(".")[0] == name
+
+
+def test_operators_are_methods_of_tensors_alone():
+    """A class that holds an operator as an attribute (an activation, say) calls it without itself."""
+    class Settings:
+        act, join = flambeau.relu, flambeau.Tensor.add
+
+    x = flambeau.tensor([-1.0, 2.0])
+    assert Settings().act(x).tolist() == [0.0, 2.0] and Settings().join(x, x).tolist() == [-2.0, 4.0]
+    assert Settings.act is flambeau.relu is flambeau.Tensor.relu and x.relu.__func__ is flambeau.relu
+
+
+def test_a_method_of_tensor_is_replaced_and_put_back(monkeypatch):
+    kept, x = flambeau.Tensor.add, flambeau.ones(2)
+    monkeypatch.setattr(flambeau.Tensor, "add", lambda self, other: "replaced")
+    assert x.add(x) == "replaced"
+    flambeau.Tensor.add = kept
+    assert x.add(x).tolist() == [2.0, 2.0] and flambeau.Tensor.add(x, x).tolist() == [2.0, 2.0]
+
+    class Named(flambeau.Tensor):
+        plus = flambeau.Tensor.add
+
+    assert x.as_subclass(Named).plus(x).tolist() == [2.0, 2.0]

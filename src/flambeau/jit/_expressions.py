@@ -202,8 +202,8 @@ class Expressions(Inferred):
         if isinstance(node.func, ast.Attribute):
             kind = self.own_class(node.func.value)
             held = inspect.getattr_static(kind, node.func.attr, None) if kind is not None else None
-            if isinstance(held, staticmethod):
-                return self._function(held.__func__, args, keywords, node)
+            if isinstance(held, (staticmethod, _C.Op)):  # neither is given the object
+                return self._function(getattr(held, "__func__", held), args, keywords, node)
             owner_known, owner = self.static(node.func.value)
             if owner_known and isinstance(owner, str):
                 return ast.Call(ast.Attribute(ast.Constant(owner), node.func.attr, ast.Load()), args, keywords)

@@ -72,13 +72,6 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def __init_subclass__(cls, **kwargs):
-        """Operators that a class holds as attributes, `act = flambeau.relu`, are no methods: they get no self."""
-        super().__init_subclass__(**kwargs)
-        for name, value in list(vars(cls).items()):
-            if type(value) is _C.Op:
-                setattr(cls, name, staticmethod(value))
-
     def forward(self, *args, **kwargs):
         """What calling the module computes; every subclass defines it."""
         raise NotImplementedError(f"{type(self).__name__}: a module says what it computes in a method `forward`, which "
