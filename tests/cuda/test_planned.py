@@ -4,9 +4,7 @@ Skipped where the packages nvidia-cudnn-cu12 and nvidia-cublas-cu12 are not inst
 """
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -69,9 +67,6 @@ def test_cudnn_makes_plans(arch, tmp_path):
     beside.mkdir()
     driver(beside)
     search = ":".join([str(Path(real).parent), str(Path(lt).parent), str(beside)])
-    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider",
-                          "tests/cuda/fake/planned_cudnn.py"], cwd=ROOT, capture_output=True, text=True, timeout=500,
-                         env={**os.environ, fake.VARIABLE: str(fake.build_driver()), fake.LIBRARY_FOLDER: str(tmp_path),
-                              "FLAMBEAU_REAL_CUDNN": real, "FLAMBEAU_DESCRIBED_GPU": str(described),
-                              "LD_LIBRARY_PATH": search})
-    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
+    fake.pytest_with_driver("tests/cuda/fake/planned_cudnn.py", timeout=500, FLAMBEAU_REAL_CUDNN=real,
+                            FLAMBEAU_DESCRIBED_GPU=str(described), LD_LIBRARY_PATH=search,
+                            **{fake.LIBRARY_FOLDER: str(tmp_path)})

@@ -2,6 +2,8 @@
 
 import textwrap
 
+INTERRUPTED = 130  # what a shell expects of a program that Ctrl-C ended
+
 
 class UserError(Exception):
     """A mistake or a lack on the user's side; the text is all the user sees."""

@@ -3,20 +3,13 @@
 import argparse
 import math
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import flambeau
 
-from ..as_torch import run
-from .doctor import doctor
-from .errors import UserError, reason
-from .info import info
-from .inspect import diff, inspect
-from .launch import launch
-from .predict import predict
-from .runs import compare, runs
+from .errors import INTERRUPTED, UserError, reason
 from .streams import READER_GONE, abandon_stdout, open_closed_streams
-from .train import INTERRUPTED, train
 
 DESCRIPTION = "Train small networks on real images, use them, look into checkpoints, and at what Flambeau runs on."
 
@@ -47,6 +40,16 @@ def seed(text):
     if not 0 <= value < 2**63:
         raise argparse.ArgumentTypeError(f"{text}: expected 0 to 2**63 - 1")
     return value
+
+
+def runs_in(module, name=None):
+    """A function of the module, which is imported by the first call: what prints help or a version waits for none."""
+    def call(given):
+        return getattr(import_module(module, __package__), name or module.lstrip("."))(given)
+    return call
+
+
+run_as_torch, launch = runs_in("..as_torch", "run"), runs_in(".launch")
 
 
 def parser():
@@ -86,38 +89,38 @@ def parser():
         task.add_argument("--resume", type=Path, metavar="CHECKPOINT",
                           help="continue an interrupted run; with more --epochs, extend a finished one")
         task.add_argument("--output", type=Path, metavar="DIR", help="folder for the results (default: runs/TASK)")
-        task.set_defaults(run=train, data=None, download=False, weights=None)
+        task.set_defaults(run=runs_in(".train"), data=None, download=False, weights=None)
 
     predicting = commands.add_parser("predict", help="what is on an image")
     predicting.add_argument("checkpoint", type=Path)
     predicting.add_argument("image", help="PNG or JPEG (needs pillow), .npy, FILE:N for image N of an idx or "
                                           ".npy file, digits:N for one of the package's own")
-    predicting.set_defaults(run=predict)
+    predicting.set_defaults(run=runs_in(".predict"))
 
     listing = commands.add_parser("runs", help="a table of earlier trainings: accuracy, time, settings")
     listing.add_argument("folder", type=Path, nargs="?", default=Path("runs"), metavar="FOLDER",
                          help="where they lie (default: runs)")
-    listing.set_defaults(run=runs)
+    listing.set_defaults(run=runs_in(".runs"))
     beside = commands.add_parser("compare", help="two trainings side by side: accuracies, and a picture of both curves")
     beside.add_argument("a", type=Path, metavar="A", help="folder of a run")
     beside.add_argument("b", type=Path, metavar="B")
     beside.add_argument("--output", type=Path, default=Path("compare.png"), metavar="FILE", help="the picture's file")
-    beside.set_defaults(run=compare)
+    beside.set_defaults(run=runs_in(".runs", "compare"))
 
     inspecting = commands.add_parser("inspect", help="the tensors of a checkpoint: names, shapes, dtypes, checksums")
     inspecting.add_argument("file", type=Path, metavar="FILE", help="PyTorch's formats, safetensors, .npy or .npz")
     inspecting.add_argument("--values", action="store_true", help="its other values too")
-    inspecting.set_defaults(run=inspect)
+    inspecting.set_defaults(run=runs_in(".inspect"))
     comparing = commands.add_parser("diff", help="what differs between two checkpoints; exit code 1 if anything does")
     comparing.add_argument("a", type=Path, metavar="A")
     comparing.add_argument("b", type=Path, metavar="B")
-    comparing.set_defaults(run=diff)
+    comparing.set_defaults(run=runs_in(".inspect", "diff"))
 
     running = commands.add_parser("run", help="run a program that was written for PyTorch, unchanged",
                                   usage="flambeau run (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]")
     running.add_argument("arguments", nargs=argparse.REMAINDER, metavar="SCRIPT ARGUMENT ...",
                          help="what `python` would be given")
-    running.set_defaults(run=lambda options: run(options.arguments))
+    running.set_defaults(run=lambda options: run_as_torch(options.arguments))
 
     launching = commands.add_parser("launch", help="run a program in several processes on this host", add_help=False,
                                     usage="flambeau launch --nproc-per-node N [OPTION ...] PROGRAM [ARGUMENT ...]")
@@ -129,9 +132,9 @@ def parser():
     examining.add_argument("target", metavar="SCRIPT|PACKAGE|FOLDER")
     examining.add_argument("--all", action="store_true", help="list every name")
     examining.add_argument("--json", action="store_true", help="print data instead of a report")
-    examining.set_defaults(run=doctor)
+    examining.set_defaults(run=runs_in(".doctor"))
 
-    commands.add_parser("info", help="processor, threads, libraries, memory").set_defaults(run=info)
+    commands.add_parser("info", help="processor, threads, libraries, memory").set_defaults(run=runs_in(".info"))
     return top
 
 
@@ -141,7 +144,7 @@ def main(arguments=None):
     open_closed_streams()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == ["run"] and arguments[1:2] not in ([], ["-h"], ["--help"]):
-        return run(arguments[1:])  # whose options are Python's
+        return run_as_torch(arguments[1:])  # whose options are Python's
     if arguments[:1] == ["launch"]:
         return launch(arguments[1:])  # whose options may be written in several ways
     try:

@@ -10,7 +10,7 @@ import flambeau
 from .checkpoint import load_checkpoint
 from .classifier import load_weights
 from .digits import digits_task
-from .errors import UserError, reason
+from .errors import INTERRUPTED, UserError, reason
 from .interrupt import Interrupt
 from .mnist import mnist_task
 from .output import Output
@@ -19,8 +19,6 @@ from .pictures import cifar10_task, folder_task
 from .ranks import joined, spread, wants_processes
 from .task import Settings
 from .training import Training, evaluate
-
-INTERRUPTED = 130  # what a shell expects of a program that Ctrl-C ended
 
 
 def train(options):

@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,21 @@ def build(name, *flags):
 
 def build_driver():
     return build("driver", "-O1", "-fvisibility=hidden")
+
+
+def pytest_with_driver(*arguments, workers=0, timeout=300, **variables):
+    """What a pytest of its own prints where the fake driver is in place; fails as it does.
+
+    Plugins are left out that it does not need: they take longer to import than most cases to run.
+    """
+    few = [] if workers else ["-o", "addopts=--strict-markers --strict-config -m 'not exhaustive and not parity'",
+                              "-p", "no:xdist"]
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest",
+                          *few, *([f"-n{workers}"] if workers else ["-x"]), *arguments], cwd=HERE.parents[2],
+                         capture_output=True, text=True, timeout=timeout,
+                         env={**os.environ, VARIABLE: str(build_driver()), **variables})
+    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
+    return run.stdout
 
 
 #: files of NVIDIA's libraries that the ones in `libraries` stand for

@@ -33,7 +33,7 @@ def test_a_batch_that_the_library_does_not_take_at_once():
 
 
 @pytest.mark.parametrize("full", (False, True))
-@pytest.mark.parametrize("shape", ((3, 5, 4), (3, 4, 5), (2, 2, 32, 32), (3, 50, 4), (2, 7, 70), (2, 1, 600, 32)),
+@pytest.mark.parametrize("shape", ((3, 5, 4), (3, 4, 5), (2, 2, 32, 32), (3, 50, 4), (2, 7, 70), (2, 1, 300, 32)),
                          ids=str)
 @pytest.mark.parametrize("dtype", (fb.float32, fb.complex128), ids=str)
 def test_singular_values_of_batches_with_few_columns_are_one_call(dtype, shape, full):
@@ -53,8 +53,9 @@ def test_singular_values_of_batches_with_few_columns_are_one_call(dtype, shape, 
 
 
 @pytest.mark.parametrize("dtype, shape, full", (
-    (fb.float32, (3, 33, 45), False), (fb.float64, (2, 33, 33), True), (fb.complex64, (2, 36, 33), True),
+    (fb.float32, (3, 33, 34), False), (fb.complex64, (2, 34, 33), True),
     *(pytest.param(*given, marks=pytest.mark.exhaustive) for given in (
+        (fb.float32, (3, 33, 45), False), (fb.float64, (2, 33, 33), True), (fb.complex64, (2, 36, 33), True),
         (fb.float32, (2, 33, 33), True), (fb.float64, (2, 40, 34), False), (fb.complex64, (2, 50, 36), True),
         (fb.complex128, (3, 33, 45), False)))), ids=str)
 def test_singular_values_of_batches_with_more_columns_are_one_launch(dtype, shape, full):
