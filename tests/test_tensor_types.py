@@ -190,6 +190,25 @@ def test_whoever_overrides_is_asked_wherever_it_stands():
     assert flambeau.nn.functional.pad(x, [1, Answers()]) == 3
 
 
+def test_whoever_overrides_is_asked_as_an_index_and_as_a_value():
+    asked = []
+
+    class Answers:
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            asked.append((function, types))
+            return 3
+
+    class Tensors(Answers, flambeau.Tensor):
+        pass
+
+    x = flambeau.arange(3)
+    assert x[Answers()] == x[0, Answers()] == x[Answers():] == x[Tensors()] == x[Tensors(),] == 3
+    x[Tensors()], x[Answers()], x[0] = 1, 1, Answers()
+    assert x.tolist() == [0, 1, 2] and {f for f, _ in asked[-3:]} == {flambeau.Tensor.__setitem__}
+    assert [types for _, types in asked[-3:]] == [(Tensors,), (Answers,), (Answers,)]
+
+
 def test_a_function_asks_and_is_called_back_past_the_question():
     from flambeau.overrides import handle_torch_function, has_torch_function, redispatch_function
     asked = []

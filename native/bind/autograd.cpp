@@ -27,7 +27,9 @@ std::vector<Target> target_list(PyObject* o, const char* what) {
   return list;
 }
 
-TensorRef ones_for(const Tensor& t) {
+TensorRef ones_for(Tensor& t) {
+  static OpHandle ones_like{"ones_like"};
+  if (__builtin_expect(tls.user_modes, 0)) return invoke(ones_like, {Value(&t)});  // modes hear of what they will meet
   TensorRef one = empty(t.shape(), t.dtype, t.device);
   fill(*one, Scalar(1));
   return one;

@@ -301,9 +301,14 @@ PyObject* overridden(const char* name, PyObject* const* args, Py_ssize_t n) {
   Held function = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(TensorType), name));  // what the user sees
   return call_override(function.p, args, n, nullptr);
 }
-bool wants_override(PyObject* o, PyObject* value) {
-  bool wanted = tls.function_modes || as_tensor(o)->flags & kOverrides ||
-                (value && is_tensor(value) && as_tensor(value)->flags & kOverrides);
+bool is_overriding_tensor(PyObject* o) {  // of a class that users made, then
+  return Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE && is_tensor(o) && as_tensor(o)->flags & kOverrides;
+}
+bool wants_override(PyObject* o, PyObject* key, PyObject* value) {
+  bool wanted = tls.function_modes || as_tensor(o)->flags & kOverrides || is_overriding_tensor(key) ||
+                (value && is_overriding_tensor(value));
+  if (PyTuple_Check(key))
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(key); ++k) wanted |= is_overriding_tensor(PyTuple_GET_ITEM(key, k));
   return wanted && !tls.overrides_disabled;
 }
 
@@ -319,21 +324,29 @@ bool key_overrides(PyObject* key) {
   return false;
 }
 
+// What an index operation gives, or what a `__torch_function__` among `args` does: indices come first, so those that are
+// no tensors are asked only where the operation has failed.
+template <class F>
+PyObject* or_overridden(const char* name, std::span<PyObject* const> args, F&& operation) {
+  PyObject* value = args.size() > 2 ? args[2] : nullptr;
+  if (__builtin_expect(wants_override(args[0], args[1], value), 0)) return overridden(name, args.data(), int(args.size()));
+  try {
+    return operation();
+  } catch (const Error&) {
+    PyObject *type, *error, *trace;  // what has failed: asking runs Python code
+    PyErr_Fetch(&type, &error, &trace);
+    const bool asked = !tls.overrides_disabled && (key_overrides(args[1]) || (value && overrides(value)));
+    PyErr_Restore(type, error, trace);
+    if (!asked) throw;
+    PyErr_Clear();
+    return overridden(name, args.data(), int(args.size()));
+  }
+}
+
 PyObject* subscript(PyObject* o, PyObject* key) {
   return guarded([&]() -> PyObject* {
     PyObject* args[] = {o, key};
-    if (__builtin_expect(wants_override(o, nullptr), 0)) return overridden("__getitem__", args, 2);
-    try {
-      return take_object(take(*as_tensor(o), key));
-    } catch (const Error&) {  // only then is it asked: indices come first
-      PyObject *type, *value, *trace;  // what has failed: asking runs Python code
-      PyErr_Fetch(&type, &value, &trace);
-      const bool asked = !tls.overrides_disabled && key_overrides(key);
-      PyErr_Restore(type, value, trace);
-      if (!asked) throw;
-      PyErr_Clear();
-      return overridden("__getitem__", args, 2);
-    }
+    return or_overridden("__getitem__", args, [&] { return take_object(take(*as_tensor(o), key)); });
   });
 }
 
@@ -432,12 +445,11 @@ void put(Tensor& self, PyObject* key, PyObject* o) {
 int assign_subscript(PyObject* o, PyObject* key, PyObject* value) {
   return guarded_int([&]() -> int {
     if (!value) type_error("elements of a tensor cannot be deleted; index the ones to keep");
-    if (__builtin_expect(wants_override(o, value), 0)) {
-      PyObject* args[] = {o, key, value};
-      checked(overridden("__setitem__", args, 3));
-      return 0;
-    }
-    put(*as_tensor(o), key, value);
+    PyObject* args[] = {o, key, value};
+    checked(or_overridden("__setitem__", args, [&] {
+      put(*as_tensor(o), key, value);
+      return Py_NewRef(Py_None);
+    }));
     return 0;
   });
 }

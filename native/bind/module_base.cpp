@@ -94,6 +94,21 @@ void check_name(PyObject* name) {  // a slot that is called by its name is given
     type_error("Module: the name of an attribute must be a str, not ", Py_TYPE(name)->tp_name);
 }
 
+// A property that raises AttributeError gives way to what is registered under its name, as __getattr__ is asked then.
+PyObject* or_registered(PyObject* result, PyObject* o, PyObject* name) {
+  if (result || !PyErr_ExceptionMatches(PyExc_AttributeError)) return result;
+  PyObject *type, *value, *trace, *found = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  if (!registered(cast(o), name, &found) && !PyErr_Occurred()) {
+    PyErr_Restore(type, value, trace);
+    return nullptr;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  return found;
+}
+
 PyObject* module_getattro(PyObject* o, PyObject* name) {
   check_name(name);
   PyTypeObject* type = Py_TYPE(o);
@@ -103,7 +118,7 @@ PyObject* module_getattro(PyObject* o, PyObject* name) {
     Py_INCREF(descr);
     get = Py_TYPE(descr)->tp_descr_get;
     if (get && PyDescr_IsData(descr)) {
-      PyObject* result = get(descr, o, reinterpret_cast<PyObject*>(type));
+      PyObject* result = or_registered(get(descr, o, reinterpret_cast<PyObject*>(type)), o, name);
       Py_DECREF(descr);
       return result;
     }
@@ -120,7 +135,7 @@ PyObject* module_getattro(PyObject* o, PyObject* name) {
   }
   if (descr) {
     if (!get) return descr;
-    PyObject* result = get(descr, o, reinterpret_cast<PyObject*>(type));
+    PyObject* result = or_registered(get(descr, o, reinterpret_cast<PyObject*>(type)), o, name);
     Py_DECREF(descr);
     return result;
   }

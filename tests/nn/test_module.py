@@ -444,3 +444,14 @@ def test_the_signature_of_a_module():
     assert str(inspect.signature(nn.ReLU)) == "(inplace=False)"
     assert str(inspect.signature(Named(1, 1))) == "(input, scale=1)"
     assert all(hasattr(nn.Linear, name) for name in dir(nn.Linear))
+
+
+def test_a_property_that_raises_attributeerror_gives_way_to_what_is_registered():
+    class Base(nn.Module):
+        p = property(lambda self: super(Base, self).p)
+
+    net = Base()
+    with pytest.raises(AttributeError, match="super"):
+        net.p
+    net.register_buffer("p", flambeau.ones(1))
+    assert net.p.tolist() == [1.0]
