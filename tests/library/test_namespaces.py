@@ -66,7 +66,7 @@ def test_the_packet_of_an_operator():
     with Mode():
         assert _python_dispatch._get_current_dispatch_mode_stack()[-1] is _python_dispatch._get_current_dispatch_mode()
         (x @ x).max(0)
-    assert seen == [aten.matmul, aten.max] and _python_dispatch._get_current_dispatch_mode() is None
+    assert seen == [aten.mm, aten.max] and _python_dispatch._get_current_dispatch_mode() is None
 
 
 def test_further_names_of_an_operator_are_the_operator():

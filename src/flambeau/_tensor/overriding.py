@@ -8,6 +8,7 @@ import threading
 
 from .. import _C
 from .._shown import shown
+from .dispatched import in_form, in_parts, of_library
 from .wrapped import Wrapped
 
 
@@ -159,7 +160,7 @@ def _answer(protocol, modes, func, types, found, args, kwargs):
     """Of the innermost mode, or of the first of `found` that does not decline; NotImplemented where all decline."""
     if modes:
         with _Off(modes) as mode:
-            result = getattr(mode, protocol)(func, types, args, kwargs)
+            result = _asked(getattr(mode, protocol), protocol, func, types, args, kwargs)
         if result is not NotImplemented:
             return result
         if not found:
@@ -167,10 +168,19 @@ def _answer(protocol, modes, func, types, found, args, kwargs):
                             f"{shown(getattr(func, 'name', func))}, and no argument has an answer; "
                             "return func(*args, **kwargs) for what the mode leaves alone")
     for x in found:
-        result = getattr(type(x), protocol)(func, types, args, kwargs)
+        result = _asked(getattr(type(x), protocol), protocol, func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     return NotImplemented
+
+
+def _asked(method, protocol, func, types, args, kwargs):
+    """Below autograd, a method of a program's class is called with PyTorch's operator in the place of a primitive."""
+    if protocol == "__torch_function__" or of_library(method):
+        return method(func, types, args, kwargs)
+    func, args, kwargs, of_answer = in_form(func, args, kwargs)
+    result = method(func, types, args, kwargs)
+    return result if of_answer is None or result is NotImplemented else of_answer(result)
 
 
 def handle_torch_dispatch(func, args, kwargs):
@@ -179,13 +189,24 @@ def handle_torch_dispatch(func, args, kwargs):
     types = tuple(type(x) for x in found)
     _modes.around.append(_C.set_grad_enabled(False))
     try:
-        result = _answer("__torch_dispatch__", _modes.dispatch, func, types, found, args, kwargs)
+        result = _composed(found, func, args, kwargs)
+        if result is NotImplemented:
+            result = _answer("__torch_dispatch__", _modes.dispatch, func, types, found, args, kwargs)
     finally:
         _C.set_grad_enabled(_modes.around.pop())
     if result is NotImplemented:
         raise TypeError(f"no implementation found for {shown(func.name)}: "
                         "every __torch_dispatch__ returned NotImplemented")
     return result
+
+
+def _composed(found, func, args, kwargs):
+    """What parts of the call make of it, where a program's class is asked first and PyTorch has those parts alone."""
+    first = _modes.dispatch[-1] if _modes.dispatch else found[0]
+    if of_library(first.__torch_dispatch__):
+        return NotImplemented
+    with disable_torch_function():
+        return in_parts(func, args, kwargs)
 
 
 def dispatches(tensors):
