@@ -1,7 +1,7 @@
-"""As which operators a primitive comes to a program's `__torch_dispatch__`: as PyTorch's, with the arguments it was given.
+"""As which operators a primitive comes to a program's `__torch_dispatch__`: PyTorch's, with the arguments it was given.
 
-Classes and modes of this library see primitives as they are. Those of programs are written against PyTorch's operators, so
-a primitive that PyTorch composes comes to them in its parts, and one that has another form there in that form.
+Classes and modes of this library see primitives as they are. Those of programs are written against PyTorch's operators,
+so a primitive that PyTorch composes comes to them in its parts, and one that has another form there in that form.
 """
 
 import math
@@ -76,7 +76,9 @@ def _without_defaults(func, args):
 
 
 def _is(value, default):
-    return isinstance(value, bool) is isinstance(default, bool) and not isinstance(value, _C.Tensor) and value == default
+    if isinstance(value, _C.Tensor) or isinstance(value, bool) is not isinstance(default, bool):
+        return False
+    return value == default
 
 
 def _listed(args):
@@ -101,7 +103,7 @@ _FORMS |= {
     "view_as": lambda x, other: ("view", (x, other.shape), {}),
     "expand_as": lambda x, other: ("expand", (x, other.shape), {}),
     "numpy_T": lambda x: ("permute", (x, list(range(x.dim() - 1, -1, -1))), {}),
-    "chunk": lambda x, chunks, dim: ("split", (x, max(1, -(-x.shape[dim] // chunks)), *([dim] if dim else [])), {}),
+    "chunk": lambda x, n, dim: ("split", (x, max(1, -(-x.shape[dim] // n)), *([dim] if dim else [])), {}),
     "fill_scalar_": lambda x, value: ("fill_", (x, value), {}),
     "scatter_value": lambda x, dim, index, value, **reduce: ("scatter", (x, dim, index, value), reduce),
     "scatter_src": lambda x, dim, index, src, **reduce: ("scatter", (x, dim, index, src), reduce),
@@ -123,7 +125,7 @@ _FORMS |= {
     "layer_norm": lambda x, shape, weight, bias, eps, cudnn: (
         "native_layer_norm", (x, shape, weight, bias, eps), {}, _first),
     "group_norm": lambda x, groups, weight, bias, eps, cudnn: (
-        "native_group_norm", (x, weight, bias, x.shape[0], x.shape[1], math.prod(x.shape[2:]), groups, eps), {}, _first),
+        "native_group_norm", (x, weight, bias, *x.shape[:2], math.prod(x.shape[2:]), groups, eps), {}, _first),
 }
 
 

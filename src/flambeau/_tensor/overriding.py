@@ -4,7 +4,9 @@ Native code asks here only when a mode is active or an argument's type overrides
 """
 
 import contextlib
+import functools
 import threading
+import warnings
 
 from .. import _C
 from .._shown import shown
@@ -47,6 +49,9 @@ class _Off:
 
 class _Mode:
     def __enter__(self):
+        if isinstance(vars(type(self)).get(self._protocol), classmethod):
+            raise RuntimeError(f"{type(self).__name__}.{self._protocol} is a classmethod, and would not know its mode; "
+                               "make it a plain method")
         getattr(_modes, self._kind).append(self)
         _update()
         return self
@@ -75,7 +80,7 @@ class TorchFunctionMode(_Mode):
     2
     """
 
-    _kind = "function"
+    _kind, _protocol = "function", "__torch_function__"
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
@@ -84,7 +89,7 @@ class TorchFunctionMode(_Mode):
 class TorchDispatchMode(_Mode):
     """Inside `with mode:` primitives, below autograd, go to `mode.__torch_dispatch__(func, types, args, kwargs)`."""
 
-    _kind = "dispatch"
+    _kind, _protocol = "dispatch", "__torch_dispatch__"
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
@@ -149,6 +154,17 @@ def handle_torch_function(func, args, kwargs):
     return asked(func, overriding(args, kwargs, "__torch_function__"), args, kwargs, otherwise)
 
 
+def of_modes(make):
+    """Decorator: a function that makes tensors of Python's data is asked of the newest function mode first."""
+    @functools.wraps(make)
+    def made(*args, **kwargs):
+        if _modes.function:
+            return asked(made, (), args, kwargs, None)
+        return make(*args, **kwargs)
+
+    return made
+
+
 def asked(func, found, args, kwargs, otherwise):
     """The answer of the newest function mode, else of the first of `found` that has one, else otherwise(types)."""
     types = tuple(type(x) for x in found)
@@ -168,10 +184,20 @@ def _answer(protocol, modes, func, types, found, args, kwargs):
                             f"{shown(getattr(func, 'name', func))}, and no argument has an answer; "
                             "return func(*args, **kwargs) for what the mode leaves alone")
     for x in found:
-        result = _asked(getattr(type(x), protocol), protocol, func, types, args, kwargs)
+        result = _asked(_method(x, protocol), protocol, func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     return NotImplemented
+
+
+def _method(x, protocol):
+    """The class's method; bound to x where the class has a plain one, which PyTorch's programs may still have."""
+    method = getattr(x, protocol)
+    if getattr(method, "__self__", None) is x:
+        warnings.warn(f"{type(x).__name__}.{protocol} is a plain method; make it a classmethod, which gets the types "
+                      "of the arguments", DeprecationWarning, stacklevel=4)
+        return method
+    return getattr(type(x), protocol)
 
 
 def _asked(method, protocol, func, types, args, kwargs):
@@ -371,7 +397,7 @@ def _default_torch_function(cls, func, types, args=(), kwargs=None):
     """What Python subclasses inherit: run the operator, and give tensor results the subclass's type."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
-    with disable_torch_function():
+    with DisableTorchFunctionSubclass() if _modes.function else disable_torch_function():  # a mode may take plain ones
         result = func(*args, **(kwargs or {}))
     return _converted(result, cls)
 
