@@ -404,7 +404,9 @@ def _default_torch_function(cls, func, types, args=(), kwargs=None):
 
 def _converted(result, cls):
     if isinstance(result, _C.Tensor):
-        return result if isinstance(result, cls) else result.as_subclass(cls)
+        if isinstance(result, cls) or _C.level_of(result):  # inside a transform, what it wraps has the class
+            return result
+        return result.as_subclass(cls)
     if (isinstance(result, tuple) and type(result) is tuple) or isinstance(result, list):
         return type(result)(_converted(r, cls) for r in result)
     return result
