@@ -338,7 +338,7 @@ def _flattened(x, start, end):
 
 
 @_in(_PARTS, "fused_attention")
-def _attention(query, key, value, mask, is_causal, scale, cudnn):
+def _attention(query, key, value, mask, is_causal, scale, *_):
     """With it comes the logarithm of the sum of each row, which the derivative wants."""
     if mask is not None:
         return NotImplemented
