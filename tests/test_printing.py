@@ -60,3 +60,11 @@ def test_options():
     with pytest.warns(UserWarning, match="no profile 'long', which changes nothing"):  # as YOLOv5 asks for
         flambeau.set_printoptions(profile="long")
     assert flambeau.get_printoptions() == before
+
+
+def test_parameters_of_other_classes_say_so():
+    class Own(flambeau.Tensor):
+        pass
+
+    text = repr(flambeau.nn.Parameter(flambeau.ones(2).as_subclass(Own), requires_grad=False))
+    assert text == "Parameter(Own([1., 1.]))"

@@ -22,7 +22,7 @@ from ._files.loader import Loader
 from ._files.mapping import mapped
 from ._files.numpy_format import save_npy as save_npy
 from ._files.numpy_format import save_npz as save_npz
-from ._files.opening import format_of, opened, start_of, tensors_of
+from ._files.opening import format_of, from_here, opened, start_of, tensors_of
 from ._files.pickle_writer import Writer
 from ._files.placing import default_restore_location as default_restore_location
 from ._files.placing import location_tag as location_tag
@@ -127,6 +127,8 @@ def _check_pickle(name, module):
 def _write(content, f):
     if hasattr(f, "write"):
         content.write(f, "archive")
+        if hasattr(f, "flush"):
+            f.flush()  # others may read the file before it is closed
         return
     path = os.fsdecode(f)
     top = os.path.splitext(os.path.basename(path))[0].encode(errors="replace").decode() or "archive"
@@ -164,7 +166,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     if hasattr(f, "read"):
         if mmap:
             raise ValueError("load: mmap=True reads from a file on disk; pass its name as f")
-        return _load_file(f, getattr(f, "name", "the file"), map_location, False, options)
+        return _load_file(from_here(f), getattr(f, "name", "the file"), map_location, False, options)
     path = os.fsdecode(f)
     with open(path, "r+b" if mmap and shared() else "rb") as file:
         return _load_file(file, path, map_location, mmap, options)

@@ -122,3 +122,10 @@ def test_batched_gradients():
     same(forward, f.hessian(lambda a, b: (a ** 3).prod() * b.sum(), (a.detach(), b)))
     with pytest.raises(RuntimeError, match="with is_grads_batched=True all grad_outputs"):
         flambeau.autograd.grad(result, a, flambeau.tensor(1.), is_grads_batched=True)
+
+
+def test_grad_wants_a_real_result():
+    z = flambeau.tensor(1 + 2j)
+    with pytest.raises(RuntimeError, match="must return a real number"):
+        flambeau.func.grad(lambda z: z * z)(z)
+    assert flambeau.func.grad(lambda z: z.abs() ** 2)(z) == 2 * z

@@ -189,3 +189,9 @@ def test_a_module_that_contains_itself():
     given = {"0.around.0.weight": flambeau.full((1, 1), 3.0), "0.bias": flambeau.zeros(1)}
     module[0].forward = lambda x: flambeau.nn.functional.linear(x, module[0].weight, module[0].bias)
     assert functional_call(module, given, (flambeau.ones(1, 1),), tie_weights=False).item() == 3
+
+
+def test_an_ensemble_has_gradients_in_all_models_or_in_none():
+    models = [flambeau.nn.Linear(2, 1), flambeau.nn.Linear(2, 1).requires_grad_(False)]
+    with pytest.raises(RuntimeError, match="weight requires a gradient in some models"):
+        flambeau.func.stack_module_state(models)

@@ -94,3 +94,16 @@ def test_what_a_class_keeps_in_slots_stays_when_history_is_left_out():
     x.note = "kept"
     assert x.detach().note == "kept"
     same(flambeau.autograd.functional.jacobian(lambda x: x * x, x).inner, 2 * flambeau.eye(2))
+
+
+@pytest.mark.parametrize("vectorize", [False, True])
+def test_jacobians_of_functions_of_wrappers(vectorize):
+    x = Logged(flambeau.tensor([1.0, 2.0], requires_grad=True))
+    found = flambeau.autograd.functional.jacobian(lambda x: x * x, x, vectorize=vectorize)
+    same(found.inner, 2 * flambeau.tensor([1.0, 2.0]).diag())
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_gradients_of_wrappers_are_checked(fast_mode):
+    x = Logged(flambeau.rand(2, 3, dtype=flambeau.float64).requires_grad_())
+    assert flambeau.autograd.gradcheck(lambda x: x.sin() * x, (x,), fast_mode=fast_mode)

@@ -4,6 +4,7 @@ import pytest
 
 import flambeau
 from flambeau.library import Library, define, impl
+from flambeau.ops import OPS
 from flambeau.utils import _python_dispatch
 
 
@@ -66,7 +67,7 @@ def test_the_packet_of_an_operator():
     with Mode():
         assert _python_dispatch._get_current_dispatch_mode_stack()[-1] is _python_dispatch._get_current_dispatch_mode()
         (x @ x).max(0)
-    assert seen == [aten.matmul, aten.max] and _python_dispatch._get_current_dispatch_mode() is None
+    assert seen == [aten.mm, aten.max] and _python_dispatch._get_current_dispatch_mode() is None
 
 
 def test_further_names_of_an_operator_are_the_operator():
@@ -88,3 +89,24 @@ def test_a_convolution_as_traces_name_it():
     form = [2, 2], [1, 1], [1, 1], True, [1, 1], 1
     given = flambeau.ops.aten._convolution(x, w, None, *form, False, False, True, True)
     assert given.equal(flambeau.convolution(x, w, None, *form))
+
+
+@pytest.mark.parametrize("op, writes, shares", [
+    (lambda aten: aten.add.Tensor, False, False), (lambda aten: aten.add_.Tensor, True, True),
+    (lambda aten: aten.copy_.default, True, True), (lambda aten: aten.fill_.Scalar, True, True),
+    (lambda aten: aten.slice.Tensor, False, True), (lambda aten: aten.view.default, False, True),
+    (lambda aten: aten.mm.default, False, False),
+])
+def test_operators_of_records_have_schemas(op, writes, shares):
+    op = op(flambeau.ops.aten)
+    schema = op._schema
+    assert schema.name == f"aten::{op.name.partition('.')[0]}" and op._overloadname == "default"
+    assert schema.is_mutable is writes and (schema.returns[0].alias_info is not None) is shares
+    assert schema.arguments[0].is_write is writes
+
+
+def test_every_operator_has_a_schema_and_tags():
+    for op in OPS.values():
+        for each in (op, op.inplace_form):
+            assert each is None or (each._schema.name.startswith("aten::") and isinstance(each.tags, list))
+    assert flambeau.Tag.pointwise in OPS["exp"].tags and flambeau.Tag.nondeterministic_seeded in OPS["rand"].tags

@@ -154,3 +154,10 @@ def test_a_sparse_gradient_of_nothing():
     layer = flambeau.nn.Embedding(0, 0, sparse=True)
     layer(flambeau.zeros(0, dtype=flambeau.int64)).sum().backward()
     assert layer.weight.grad.shape == (0, 0)
+
+
+def test_the_order_of_old_is_turned():
+    table, rows, bags = flambeau.rand(4, 3), flambeau.tensor([0, 1, 2]), flambeau.tensor([0, 2])
+    with pytest.warns(UserWarning, match="indices come first"):
+        found = flambeau.nn.functional.embedding_bag(table, rows, bags)
+    assert flambeau.equal(found, flambeau.nn.functional.embedding_bag(rows, table, bags))

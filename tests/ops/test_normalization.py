@@ -298,3 +298,13 @@ def test_batch_norm_of_an_empty_batch():
     mean, var = flambeau.zeros(3), flambeau.ones(3)
     flambeau.nn.functional.batch_norm(x, mean, var, weight, training=True).sum().backward()
     assert weight.grad.tolist() == [0, 0, 0] and mean.tolist() == [0, 0, 0] and var.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("shape", [(0, 3), (0, 3, 2), (0, 3, 2, 2)])
+def test_batch_norm_of_an_empty_batch_twice(shape, training):
+    x, w = flambeau.zeros(shape, requires_grad=True), flambeau.ones(3, requires_grad=True)
+    y = F.batch_norm(x, flambeau.zeros(3), flambeau.ones(3), w, training=training)
+    g, = flambeau.autograd.grad(y.sum(), x, create_graph=True)
+    g.sum().backward()
+    assert x.grad.shape == shape and w.grad.tolist() == [0, 0, 0]

@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 import flambeau
+from flambeau.utils._pytree import tree_map
 
 from .scenarios import GOLDEN, OPTIMIZERS, optimizer_run
 
@@ -321,3 +322,37 @@ def test_lbfgs_of_gradients_that_are_zero():
     for tolerance_grad in (float("inf"), 0.0, float("-inf")):
         optimizer = flambeau.optim.LBFGS([start], 0.01, tolerance_grad=tolerance_grad)
         assert optimizer.step(lambda: flambeau.tensor([10])).item() == 10 and start.tolist() == [1, 1]
+
+
+class Wrapper(flambeau.Tensor):
+    """Computes on what it wraps, and has no memory of its own."""
+
+    @staticmethod
+    def __new__(cls, inner, requires_grad=False):
+        made = flambeau.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, requires_grad=requires_grad)
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def opened(x):
+            return x.inner if isinstance(x, Wrapper) else x
+
+        args, kwargs = tree_map(opened, (args, kwargs or {}))
+        return tree_map(lambda x: Wrapper(x) if isinstance(x, flambeau.Tensor) else x, func(*args, **kwargs))
+
+
+@pytest.mark.parametrize("kind, options", [
+    (name, options) for name in ("SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "Adadelta", "NAdam", "Adamax", "Rprop",
+                                 "ASGD")
+    for options in ({}, {"momentum": 0.9} if name == "SGD" else {"maximize": True})])
+def test_parameters_that_wrap_others_learn_as_those_do(kind, options):
+    start = flambeau.tensor([[0.5, -0.25], [2.0, 1.0]])
+    wrapper, plain = (flambeau.nn.Parameter(x) for x in (Wrapper(start.clone()), start.clone()))
+    optimizer = getattr(flambeau.optim, kind)([wrapper, plain], lr=0.1, **options)
+    for _ in range(3):
+        optimizer.zero_grad()
+        ((wrapper * wrapper).sum() + (plain * plain).sum()).backward()
+        optimizer.step()
+    assert isinstance(wrapper, Wrapper)
+    assert flambeau.allclose(wrapper.detach().inner, plain.detach(), rtol=1e-5, atol=1e-6)

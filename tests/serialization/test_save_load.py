@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import errno
+import gzip
 import io
 import json
 import os
@@ -622,3 +623,17 @@ def test_places_by_name():
     flambeau.save(flambeau.ones(2), file)
     file.seek(0)
     assert flambeau.load(file, map_location=lambda s, place: restore(s, "cpu")).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_an_object_behind_others_in_a_file(tmp_path, new):
+    """Also in a packed one, where only reading on leads there."""
+    path = tmp_path / "several"
+    with open(path, "wb") as file:
+        pickle.dump(41, file)
+        flambeau.save([flambeau.arange(3)], file, _use_new_zipfile_serialization=new)
+        packed = gzip.compress(path.read_bytes())  # what is written is there before the file is closed
+    (tmp_path / "packed").write_bytes(packed)
+    for opening, name in ((open, path), (gzip.open, tmp_path / "packed")):
+        with opening(name, "rb") as file:
+            assert pickle.load(file) == 41 and flambeau.load(file)[0].tolist() == [0, 1, 2]

@@ -238,6 +238,16 @@ def test_texts_of_python_2():
         flambeau.load(archive(stream))
 
 
+def test_tensors_of_python_2_with_texts_as_bytes():
+    """Names of storages are texts too, and stay names."""
+    magic = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}U\rlittle_endian\x88s."
+    tensor = (b"ctorch._utils\n_rebuild_tensor_v2\n((U\x07storagectorch\nFloatStorage\nU\x017U\x03cpuK\x01NtQK\x00K\x01"
+              b"\x85K\x01\x85\x89NtR")
+    file = magic + b"\x80\x02](U\x02\xc3\xa9" + tensor + b"e." + b"\x80\x02]U\x017a." + b"\x01" + bytes(11)
+    for encoding, text in (("bytes", b"\xc3\xa9"), ("utf-8", "é")):
+        assert flambeau.load(io.BytesIO(file), encoding=encoding) == [text, flambeau.zeros(1)]
+
+
 # --- without values
 
 

@@ -142,6 +142,8 @@ class Loader:
 
     def outside(self, key):
         """What a persistent id stands for: a storage, or (before 1.6) a module's class, whose source follows it."""
+        if self.encoding == "bytes" and type(key) is tuple:  # texts of Python 2, which here are names
+            key = tuple(part.decode("latin1") if type(part) is bytes else part for part in key)
         if type(key) is tuple and len(key) == 4 and type(key[0]) is str and key[0] == "module":
             found = next((entry for entry in self.classes.values() if entry.value is key[1]), None)
             if found is not None:

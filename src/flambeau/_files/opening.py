@@ -1,6 +1,7 @@
 """Which format a file has, by its first bytes."""
 
 import importlib
+import io
 
 from . import numpy_format
 from .archive import Archive
@@ -15,6 +16,16 @@ def opened(file, name):
     if start_of(file)[:len(START)] == START:
         return LegacyArchive(contents(file), name)
     return Archive(file, name)
+
+
+def from_here(file):
+    """The file; or, where an object begins at its position, what follows from there on."""
+    at = file.tell()
+    if not at:
+        return file
+    begins = file.read(len(START)).startswith((START, b"PK\x03\x04"))
+    file.seek(at)
+    return io.BytesIO(file.read()) if begins else file
 
 
 def start_of(file):

@@ -3,6 +3,7 @@
 from .. import _C
 from .._shown import shown
 from .._tensor.creation import as_tensor
+from .._tensor.overriding import of_modes
 from ..ops.kinds import OPS
 from .tensor import BLOCKED, BSC, BSR, BY_ROW, COO, CSC, CSR, Pattern, keys, make, wrap
 
@@ -34,6 +35,7 @@ def _index(index, device, dtype=_C.int64):
 
 # --- coordinates ------------------------------------------------------------------------------------------------------
 
+@of_modes
 def sparse_coo_tensor(indices=None, values=None, size=None, *, dtype=None, device=None, pin_memory=False,
                       requires_grad=False, check_invariants=None, is_coalesced=None):
     """A sparse tensor in coordinates: values[k] is at indices[:, k]; several at one place add up.
@@ -131,6 +133,7 @@ def _check_order(indices, size):
 _LAYOUTS = {CSR: "sparse_csr", CSC: "sparse_csc", BSR: "sparse_bsr", BSC: "sparse_bsc"}
 
 
+@of_modes
 def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None,
                              device=None, pin_memory=False, requires_grad=False, check_invariants=None):
     """A sparse tensor whose rows (CSR, BSR) or columns (CSC, BSC) are given by pointers into its values.
@@ -239,6 +242,7 @@ def _check_sorted(name, pointers, plain):
         raise RuntimeError(f"{name}: plain indices must rise within each row (or column)")
 
 
+@of_modes
 def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False,
                       requires_grad=False, check_invariants=None):
     """Compressed rows: row r has values[crow_indices[r]:crow_indices[r + 1]], in those columns.
@@ -253,6 +257,7 @@ def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=Non
                                     check_invariants=check_invariants)
 
 
+@of_modes
 def sparse_csc_tensor(ccol_indices, row_indices, values, size=None, *, dtype=None, device=None, pin_memory=False,
                       requires_grad=False, check_invariants=None):
     """Compressed columns: column c has values[ccol_indices[c]:ccol_indices[c + 1]], in those rows.
@@ -267,6 +272,7 @@ def sparse_csc_tensor(ccol_indices, row_indices, values, size=None, *, dtype=Non
                                     check_invariants=check_invariants)
 
 
+@of_modes
 def sparse_bsr_tensor(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False,
                       requires_grad=False, check_invariants=None):
     """Compressed rows of blocks: values are [values, block rows, block columns].
@@ -280,6 +286,7 @@ def sparse_bsr_tensor(crow_indices, col_indices, values, size=None, *, dtype=Non
                                     check_invariants=check_invariants)
 
 
+@of_modes
 def sparse_bsc_tensor(ccol_indices, row_indices, values, size=None, *, dtype=None, device=None, pin_memory=False,
                       requires_grad=False, check_invariants=None):
     """Compressed columns of blocks: values are [values, block rows, block columns].

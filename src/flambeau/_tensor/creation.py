@@ -3,7 +3,7 @@
 import importlib
 
 from .. import _C
-from .overriding import _modes, tell_mode
+from .overriding import _modes, asked, tell_mode
 
 _cuda_is_open = _C._cuda.opened
 
@@ -19,6 +19,14 @@ def _pinned(t, requires_grad):
     return _C._cuda.pin(t).requires_grad_(requires_grad)
 
 
+_ABSENT = {"requires_grad": False, "pin_memory": False}  # the other arguments are None where they are not given
+
+
+def _of_mode(make, data, **given):
+    """The newest function mode's answer to such a call, with the arguments that are not their defaults."""
+    return asked(make, (), (data,), {k: v for k, v in given.items() if v is not _ABSENT.get(k)}, None)
+
+
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new tensor with the numbers of `data`: a number, nested sequences, an array, or a tensor; always a copy.
 
@@ -27,6 +35,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     tensor([[1, 2],
             [3, 4]])
     """
+    if _modes.function:
+        return _of_mode(tensor, data, dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
     if pin_memory:
         return _pinned(tensor(data, dtype=dtype, device=device), requires_grad)
     if _C.level_of(data):  # inside a transform: the same values under the same wrapper
@@ -49,6 +59,8 @@ def as_tensor(data, dtype=None, device=None):
     >>> flambeau.as_tensor(t) is t
     True
     """
+    if _modes.function:
+        return _of_mode(as_tensor, data, dtype=dtype, device=device)
     if isinstance(data, _C.Tensor):
         return _C.placed(data if dtype is None else data.to(dtype=dtype), device)
     if hasattr(data, "_as_tensor"):  # a storage
@@ -87,6 +99,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     >>> flambeau.asarray(bytearray(b"abcd"), dtype=flambeau.uint8)
     tensor([ 97,  98,  99, 100], dtype=torch.uint8)
     """
+    if _modes.function:
+        return _of_mode(asarray, obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
     if is_memory(obj):
         dtype = _C.default_dtype() if dtype is None else dtype
         t = _C.placed(_C.frombuffer(obj, dtype=dtype), device)

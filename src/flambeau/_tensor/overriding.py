@@ -4,10 +4,13 @@ Native code asks here only when a mode is active or an argument's type overrides
 """
 
 import contextlib
+import functools
 import threading
+import warnings
 
 from .. import _C
 from .._shown import shown
+from .dispatched import in_form, in_parts, of_library
 from .wrapped import Wrapped
 
 
@@ -46,6 +49,9 @@ class _Off:
 
 class _Mode:
     def __enter__(self):
+        if isinstance(vars(type(self)).get(self._protocol), classmethod):
+            raise RuntimeError(f"{type(self).__name__}.{self._protocol} is a classmethod, and would not know its mode; "
+                               "make it a plain method")
         getattr(_modes, self._kind).append(self)
         _update()
         return self
@@ -74,7 +80,7 @@ class TorchFunctionMode(_Mode):
     2
     """
 
-    _kind = "function"
+    _kind, _protocol = "function", "__torch_function__"
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
@@ -83,7 +89,7 @@ class TorchFunctionMode(_Mode):
 class TorchDispatchMode(_Mode):
     """Inside `with mode:` primitives, below autograd, go to `mode.__torch_dispatch__(func, types, args, kwargs)`."""
 
-    _kind = "dispatch"
+    _kind, _protocol = "dispatch", "__torch_dispatch__"
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
@@ -148,6 +154,17 @@ def handle_torch_function(func, args, kwargs):
     return asked(func, overriding(args, kwargs, "__torch_function__"), args, kwargs, otherwise)
 
 
+def of_modes(make):
+    """Decorator: a function that makes tensors of Python's data is asked of the newest function mode first."""
+    @functools.wraps(make)
+    def made(*args, **kwargs):
+        if _modes.function:
+            return asked(made, (), args, kwargs, None)
+        return make(*args, **kwargs)
+
+    return made
+
+
 def asked(func, found, args, kwargs, otherwise):
     """The answer of the newest function mode, else of the first of `found` that has one, else otherwise(types)."""
     types = tuple(type(x) for x in found)
@@ -159,7 +176,7 @@ def _answer(protocol, modes, func, types, found, args, kwargs):
     """Of the innermost mode, or of the first of `found` that does not decline; NotImplemented where all decline."""
     if modes:
         with _Off(modes) as mode:
-            result = getattr(mode, protocol)(func, types, args, kwargs)
+            result = _asked(getattr(mode, protocol), protocol, func, types, args, kwargs)
         if result is not NotImplemented:
             return result
         if not found:
@@ -167,10 +184,29 @@ def _answer(protocol, modes, func, types, found, args, kwargs):
                             f"{shown(getattr(func, 'name', func))}, and no argument has an answer; "
                             "return func(*args, **kwargs) for what the mode leaves alone")
     for x in found:
-        result = getattr(type(x), protocol)(func, types, args, kwargs)
+        result = _asked(_method(x, protocol), protocol, func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     return NotImplemented
+
+
+def _method(x, protocol):
+    """The class's method; bound to x where the class has a plain one, which PyTorch's programs may still have."""
+    method = getattr(x, protocol)
+    if getattr(method, "__self__", None) is x:
+        warnings.warn(f"{type(x).__name__}.{protocol} is a plain method; make it a classmethod, which gets the types "
+                      "of the arguments", DeprecationWarning, stacklevel=4)
+        return method
+    return getattr(type(x), protocol)
+
+
+def _asked(method, protocol, func, types, args, kwargs):
+    """Below autograd, a method of a program's class is called with PyTorch's operator in the place of a primitive."""
+    if protocol == "__torch_function__" or of_library(method):
+        return method(func, types, args, kwargs)
+    func, args, kwargs, of_answer = in_form(func, args, kwargs)
+    result = method(func, types, args, kwargs)
+    return result if of_answer is None or result is NotImplemented else of_answer(result)
 
 
 def handle_torch_dispatch(func, args, kwargs):
@@ -179,13 +215,24 @@ def handle_torch_dispatch(func, args, kwargs):
     types = tuple(type(x) for x in found)
     _modes.around.append(_C.set_grad_enabled(False))
     try:
-        result = _answer("__torch_dispatch__", _modes.dispatch, func, types, found, args, kwargs)
+        result = _composed(found, func, args, kwargs)
+        if result is NotImplemented:
+            result = _answer("__torch_dispatch__", _modes.dispatch, func, types, found, args, kwargs)
     finally:
         _C.set_grad_enabled(_modes.around.pop())
     if result is NotImplemented:
         raise TypeError(f"no implementation found for {shown(func.name)}: "
                         "every __torch_dispatch__ returned NotImplemented")
     return result
+
+
+def _composed(found, func, args, kwargs):
+    """What parts of the call make of it, where a program's class is asked first and PyTorch has those parts alone."""
+    first = _modes.dispatch[-1] if _modes.dispatch else found[0]
+    if of_library(first.__torch_dispatch__):
+        return NotImplemented
+    with disable_torch_function():
+        return in_parts(func, args, kwargs)
 
 
 def dispatches(tensors):
@@ -350,14 +397,16 @@ def _default_torch_function(cls, func, types, args=(), kwargs=None):
     """What Python subclasses inherit: run the operator, and give tensor results the subclass's type."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
-    with disable_torch_function():
+    with DisableTorchFunctionSubclass() if _modes.function else disable_torch_function():  # a mode may take plain ones
         result = func(*args, **(kwargs or {}))
     return _converted(result, cls)
 
 
 def _converted(result, cls):
     if isinstance(result, _C.Tensor):
-        return result if isinstance(result, cls) else result.as_subclass(cls)
+        if isinstance(result, cls) or _C.level_of(result):  # inside a transform, what it wraps has the class
+            return result
+        return result.as_subclass(cls)
     if (isinstance(result, tuple) and type(result) is tuple) or isinstance(result, list):
         return type(result)(_converted(r, cls) for r in result)
     return result

@@ -221,8 +221,8 @@ def _add_suffixes(tensor_str, suffixes, indent, force_newline):
 def tensor_repr(inp, *, tensor_contents=None):
     """The text of a tensor; `tensor_contents` stands in for its numbers."""
     kind = type(inp)
-    named = "tensor" if kind is Tensor or getattr(inp, "_is_param", False) or kind.__name__ == "Parameter" else None
-    prefix = (named or kind.__name__) + "("
+    is_plain = kind is Tensor or kind.__name__ == "Parameter"
+    prefix = "tensor(" if is_plain else f"{kind.__name__}("
     plain = inp.detach().as_subclass(Tensor)
     if tensor_contents is not None:
         body = tensor_contents
@@ -230,7 +230,8 @@ def tensor_repr(inp, *, tensor_contents=None):
         body = "..."
     else:
         body = _tensor_str(plain, len(prefix))
-    return _add_suffixes(prefix + body, _suffixes(inp, plain), len(prefix), False)
+    text = _add_suffixes(prefix + body, _suffixes(inp, plain), len(prefix), False)
+    return f"Parameter({text})" if not is_plain and getattr(inp, "_is_param", False) else text
 
 
 _str_intern = tensor_repr

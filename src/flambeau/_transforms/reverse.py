@@ -157,6 +157,9 @@ def _scalar(output, what):
     if output.ndim != 0:
         raise RuntimeError(f"{what}: the function must return a tensor of 0 dimensions, got shape "
                            f"{list(output.shape)}; reduce it, or use jacrev or vjp")
+    if output.is_complex():
+        raise RuntimeError(f"{what}: the function must return a real number, got {output.dtype}; take .real or .abs(), "
+                           "or use vjp")
 
 
 def _released(tape, tree):

@@ -172,7 +172,8 @@ def _check_inputs(inputs):
 
 def _parts(x):
     """The real numbers of `x` in order, as Python floats: real and imaginary parts in turn."""
-    values = x.detach().reshape(-1).tolist()
+    flat = x.detach().reshape(-1)
+    values = flat.tolist() if flat._storage_ptr() else [v.item() for v in flat]  # of a wrapper, whose class answers
     return [part for v in values for part in (v.real, v.imag)] if x.is_complex() else [float(v) for v in values]
 
 

@@ -122,8 +122,11 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
         return module(*args, **(kwargs or {}))
 
 
-def _stacked(tensors):
+def _stacked(name, tensors):
     with_gradient = tensors[0].requires_grad
+    if any(t.requires_grad is not with_gradient for t in tensors):
+        raise RuntimeError(f"stack_module_state: {name} requires a gradient in some models and not in others; call "
+                           "requires_grad_() on all")
     result = OPS["stack"]([t.detach() for t in tensors])
     return result.requires_grad_() if with_gradient else result
 
@@ -149,8 +152,8 @@ def stack_module_state(models):
                            f"{sorted({type(m).__name__ for m in models})}")
     parameters = [dict(m.named_parameters()) for m in models]
     buffers = [dict(m.named_buffers()) for m in models]
-    return ({name: _stacked([p[name] for p in parameters]) for name in parameters[0]},
-            {name: _stacked([b[name] for b in buffers]) for name in buffers[0]})
+    return ({name: _stacked(name, [p[name] for p in parameters]) for name in parameters[0]},
+            {name: _stacked(name, [b[name] for b in buffers]) for name in buffers[0]})
 
 
 def replace_all_batch_norm_modules_(root):

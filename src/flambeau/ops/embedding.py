@@ -1,6 +1,7 @@
 """Embedding: rows of a table looked up by index, one by one or in bags that are added, averaged, or maximised."""
 
 import itertools
+import warnings
 
 from .. import _C
 from .._shown import shown
@@ -88,6 +89,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
     tensor([[ 11.],
             [100.]])
     """
+    if input.is_floating_point() and not weight.is_floating_point():
+        warnings.warn("embedding_bag: the indices come first and the weight second; here they came in the order of old",
+                      stacklevel=2)
+        input, weight = weight, input
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {shown(mode)}")
     if sparse and mode == "max":

@@ -247,6 +247,9 @@ def _packet_of(op):
 
 
 _C.Op.overloadpacket = _C.Op._overloadpacket = property(_packet_of)
+_C.Op._overloadname = "default"
+_C.Op._schema = property(lambda op: import_module(_LATE["schemas"]).schema(op))
+_C.Op.tags = property(lambda op: import_module(_LATE["schemas"]).tags(op))
 
 
 def operator_of(space, name):
@@ -256,7 +259,10 @@ def operator_of(space, name):
 
 
 def late(name, module):
-    """Makes a namespace known that stands on more than operators do: `module.space()` makes it when it is asked for."""
+    """Makes a namespace known that stands on more than operators do: `module.space()` makes it when it is asked for.
+
+    Under the name "schemas" comes what describes all operators: `module.schema(op)` and `module.tags(op)`.
+    """
     _LATE[name] = module
 
 
@@ -267,6 +273,6 @@ def namespace(name):
 
 def known(name):
     """The namespace of that name, or None."""
-    if name in _LATE and name not in _NAMESPACES:
+    if name in _LATE and name not in _NAMESPACES and name != "schemas":
         _NAMESPACES[name] = import_module(_LATE[name]).space()
     return _NAMESPACES.get(name)

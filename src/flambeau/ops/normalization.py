@@ -1,5 +1,7 @@
 """Normalisation: layer, RMS, group, instance and batch norm, local response, and vectors to unit length."""
 
+from math import prod
+
 from .kinds import OPS, composite, primitive
 
 _DERIVATIVE = "a derivative; reached through the function it belongs to"
@@ -106,7 +108,7 @@ def _group_norm_second(G, Gw, Gb, g, x, groups, weight, eps, needs):
     batch, channels = x.shape[:2]
 
     def split(t):
-        return None if t is None else t.reshape(batch, groups, channels // groups, -1)
+        return None if t is None else t.reshape(batch, groups, channels // groups, prod(t.shape[2:]))
 
     def affine(t):
         return None if t is None else t.reshape(1, groups, channels // groups, 1)
@@ -142,7 +144,7 @@ def _batch_norm_second(G, Gw, Gb, g, x, weight, running_mean, running_var, train
     batch, channels = x.shape[:2]
 
     def split(t):
-        return None if t is None else t.reshape(batch, channels, -1)
+        return None if t is None else t.reshape(batch, channels, prod(t.shape[2:]))
 
     def affine(t):
         return None if t is None else t.reshape(1, channels, 1)

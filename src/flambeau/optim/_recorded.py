@@ -46,6 +46,17 @@ def recorded_step(optimizer, group):
                 _record(optimizer, param, group)
 
 
+def composed_step(optimizer, params, group):
+    """One update by operators, in place: of parameters whose `__torch_dispatch__` computes, for want of memory."""
+    with flambeau.no_grad():
+        for param in params:
+            if param.grad is not None:
+                state, step, grad = _begun(optimizer, param, group)
+                kept = {key: value for key, value in state.items()
+                        if isinstance(value, flambeau.Tensor) and key != "step"}
+                _obey(optimizer, param, grad, kept, group, step)
+
+
 def _begun(optimizer, param, group):
     """(state, number of the step, gradient) of a parameter whose step begins."""
     if param.grad.layout is not flambeau.strided:

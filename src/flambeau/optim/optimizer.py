@@ -23,7 +23,7 @@ from ._for_others import _stack_if_compiling as _stack_if_compiling
 from ._for_others import _to_scalar as _to_scalar
 from ._for_others import _use_grad_for_differentiable as _use_grad_for_differentiable
 from ._for_others import _view_as_real as _view_as_real
-from ._recorded import recorded_step
+from ._recorded import composed_step, recorded_step
 from ._spread import step_on_parts
 
 #: passed as a default: the group must give a value itself
@@ -315,6 +315,10 @@ class Optimizer:
         if spread:
             step_on_parts(self, kind, group, spread, keys, numbers, flags)
             group = {**group, "params": [param for param in group["params"] if not hasattr(param, "_own_part")]}
+        if any(map(takes_dispatch, {type(param) for param in group["params"]})):
+            wrappers = [param for param in group["params"] if _wraps(param) and not param._storage_ptr()]
+            composed_step(self, wrappers, group)
+            group = {**group, "params": [param for param in group["params"] if not _among(param, wrappers)]}
         for params in _by_device(group["params"]) if _C._cuda.opened() else (group["params"],):
             self._own_fused_step(kind, params, group, keys, numbers, flags)
 

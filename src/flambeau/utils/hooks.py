@@ -1,4 +1,4 @@
-"""The handle that every `register_*hook` returns."""
+"""The handle that every `register_*hook` returns, and what a hook may say of itself."""
 
 import weakref
 from collections import OrderedDict
@@ -49,3 +49,19 @@ class RemovableHandle:
 
     def __exit__(self, *exc):
         self.remove()
+
+
+def unserializable_hook(f):
+    """Decorator: says of a tensor's hook that it is meant to be left behind where the tensor is saved or sent.
+
+    Hooks of tensors never go along here; PyTorch warns of those that do not say so.
+
+    >>> from flambeau.utils.hooks import unserializable_hook
+    >>> @unserializable_hook
+    ... def halved(g):
+    ...     return g / 2
+    >>> halved.__torch_unserializable__
+    True
+    """
+    f.__torch_unserializable__ = True
+    return f

@@ -131,8 +131,9 @@ class TransformerEncoder(_Stack):
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         causal = bool(is_causal)  # a hint: the mask decides
-        if not is_scripting() and self._as_nested(src, mask, src_key_padding_mask):
-            return self._without_padding(src, _hidden(src_key_padding_mask), causal)
+        hidden = None if is_scripting() else self._left_out(src, mask, src_key_padding_mask)
+        if hidden is not None:
+            return self._without_padding(src, hidden, causal)
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=causal)
         return src if self.norm is None else self.norm(src)
@@ -146,8 +147,14 @@ class TransformerEncoder(_Stack):
         rows = rows.to_padded_tensor(0.0, src.size())
         return rows if self.norm is None else self.norm(rows)
 
-    def _as_nested(self, src, mask, padding):
-        """Whether the sequences are computed without their padding, as PyTorch decides it."""
+    def _left_out(self, src, mask, padding):
+        """The places that are hidden, where PyTorch too computes the sequences without them; else None."""
+        if not self._may_be_nested(src, mask, padding):
+            return None
+        hidden = _hidden(padding)
+        return hidden if not self.mask_check or _left_aligned(hidden) else None
+
+    def _may_be_nested(self, src, mask, padding):
         if not self.enable_nested_tensor or self.training or padding is None or mask is not None or src.dim() != 3:
             return False
         first = self.layers[0] if len(self.layers) else None
@@ -159,7 +166,7 @@ class TransformerEncoder(_Stack):
         if is_autocast_enabled() or (is_grad_enabled() and (src.requires_grad or any(
                 p.requires_grad for p in self.parameters()))):
             return False
-        return padding.dim() == 2 and (not self.mask_check or _left_aligned(_hidden(padding)))
+        return padding.dim() == 2
 
 
 def _hidden(padding):

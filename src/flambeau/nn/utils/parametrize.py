@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Sequence
 from copy import deepcopy
 
-from ... import Tensor, no_grad
+from ... import Tensor, empty, no_grad
 from ..._shown import shown
 from ..modules.container import ModuleDict, ModuleList
 from ..parameter import Parameter
@@ -100,7 +100,7 @@ class ParametrizationList(ModuleList):
         if not unsafe:
             with no_grad():
                 found = self()
-            expected = original.new_empty(shape, dtype=dtype, device="meta")
+            expected = empty(shape, dtype=dtype, device="meta")
             _same("Registering a parametrization", expected, found)
 
     def _register_parts(self, original, parts):

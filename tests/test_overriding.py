@@ -1,0 +1,69 @@
+"""Who is asked before a function runs: modes of this thread, then classes, each in the form that it has."""
+
+import pytest
+
+import flambeau
+from flambeau import Tensor
+from flambeau.overrides import TorchDispatchMode, TorchFunctionMode
+
+
+class Answer(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func.__name__, args, kwargs or {}
+
+
+@pytest.mark.parametrize("make, answer", [
+    (lambda: flambeau.tensor([1], dtype=flambeau.int8), ("tensor", ([1],), {"dtype": flambeau.int8})),
+    (lambda: flambeau.tensor([1.0], requires_grad=True), ("tensor", ([1.0],), {"requires_grad": True})),
+    (lambda: flambeau.as_tensor([1]), ("as_tensor", ([1],), {})),
+    (lambda: flambeau.asarray([1], copy=False), ("asarray", ([1],), {"copy": False})),
+    (lambda: flambeau.sparse_coo_tensor([[0]], [1.0]), ("sparse_coo_tensor", ([[0]], [1.0]), {})),
+    (lambda: flambeau.sparse_csr_tensor([0, 1], [0], [1.0]), ("sparse_csr_tensor", ([0, 1], [0], [1.0]), {})),
+])
+def test_modes_are_asked_for_tensors_of_data(make, answer):
+    with Answer():
+        assert make() == answer
+
+
+def test_a_mode_may_choose_the_device_of_all_that_is_made():
+    class OnMeta(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **{"device": "meta", **(kwargs or {})})
+
+    with OnMeta():
+        assert flambeau.tensor([1.0]).is_meta and flambeau.ones(2).is_meta and flambeau.as_tensor([1]).is_meta
+
+
+def test_a_mode_that_declines_subclasses_is_asked_again_without_them():
+    class Own(Tensor):
+        pass
+
+    class Plain(TorchFunctionMode):
+        seen = []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.seen.append(types)
+            return NotImplemented if any(t is not Tensor for t in types) else func(*args, **(kwargs or {}))
+
+    own = flambeau.ones(2).as_subclass(Own)
+    with Plain():
+        assert type(flambeau.neg(own)) is Own
+    assert Plain.seen == [(Own,), ()]
+
+
+@pytest.mark.parametrize("kind, protocol", [(TorchFunctionMode, "__torch_function__"),
+                                            (TorchDispatchMode, "__torch_dispatch__")])
+def test_a_modes_method_is_a_plain_one(kind, protocol):
+    mode = type("Mode", (kind,), {protocol: classmethod(lambda *_: None)})()
+    with pytest.raises(RuntimeError, match="classmethod"):
+        mode.__enter__()
+
+
+def test_a_plain_method_of_a_class_gets_its_object():
+    class Old:
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return self, func.__name__
+
+    old = Old()
+    with pytest.warns(DeprecationWarning, match="classmethod"):
+        assert flambeau.neg(old) == (old, "neg")
