@@ -532,3 +532,21 @@ def test_to_sparse_refuses_what_is_no_number_of_dimensions():
     for wrong in (2.5, "a", True):
         with pytest.raises(TypeError, match="to_sparse"):
             fb.ones(2, 2).to_sparse(wrong)
+
+
+def test_products_of_sparse_tensors_broadcast():
+    x = fb.arange(12.).reshape(3, 4)
+    for y in (x[:, :1].contiguous(), x[:1].contiguous(), fb.tensor(2.)):
+        assert fb.equal((x.to_sparse() * y.to_sparse()).to_dense(), x * y)
+        assert fb.equal((y.to_sparse() * x.to_sparse()).to_dense(), x * y)
+
+
+@pytest.mark.parametrize("arguments", [(), (0,), ((0, 1),), (0, True)])
+def test_the_gradient_of_a_sum_is_dense_and_that_of_sparse_sum_keeps_the_places(arguments):
+    x = fb.tensor([[0., 1.], [2., 0.]]).to_sparse().requires_grad_()
+    found = x.sum(*arguments)
+    (found.to_dense() if found.is_sparse else found).sum().backward()
+    assert x.grad.layout is fb.strided and x.grad.tolist() == [[1, 1], [1, 1]]
+    x.grad = None
+    fb.sparse.sum(x).backward()
+    assert x.grad.is_sparse and x.grad._nnz() == 2

@@ -140,9 +140,12 @@ def _mul(self, other):
     return _times_sparse(self, other)
 
 
+def _broadcast(*tensors):
+    return OPS["broadcast_tensors"](*(OPS["empty"](x.shape, device="meta") for x in tensors))[0].shape
+
+
 def _times_dense(sparse, dense):
-    shape = OPS["broadcast_tensors"](OPS["empty"](sparse.shape, device="meta"),
-                                     OPS["empty"](dense.shape, device="meta"))[0].shape
+    shape = _broadcast(sparse, dense)
     if shape != sparse.shape:
         sparse = _repeated(sparse, shape)
     return make(sparse._pattern, values_of(sparse) * at_places(dense.expand(shape), sparse._pattern))
@@ -172,8 +175,8 @@ def _repeated(x, shape):
 
 def _times_sparse(self, other):
     if self.shape != other.shape:
-        raise RuntimeError(f"mul: sparse tensors do not broadcast: expected one shape, got {list(self.shape)} and "
-                           f"{list(other.shape)}")
+        shape = _broadcast(self, other)
+        self, other = (x if x.shape == shape else _repeated(x, shape) for x in (self, other))
     if self._pattern is other._pattern and self._pattern.coalesced:
         return make(self._pattern, values_of(self) * values_of(other))
     if self.layout is not COO:
