@@ -269,3 +269,9 @@ def test_the_adjoint_of_a_number():
 def test_block_diag_counts_tensors_without_dimensions_as_numbers():
     assert flambeau.block_diag(tensor(1.5), ones(1, 1, dtype=flambeau.float16)).dtype is flambeau.float16
     assert flambeau.block_diag(tensor(1.5), tensor([[1]])).dtype is flambeau.float32
+
+
+def test_broadcast_shapes_refuses_negative_sizes():
+    for wrong in ((-1,), (1, -12)):
+        with pytest.raises(ValueError, match="negative"):
+            flambeau.broadcast_shapes((1, 1), wrong)
