@@ -173,7 +173,7 @@ def _became(self, pattern, held):
 
 
 @method
-def resize_(self, *size, memory_format=None):
+def resize_(self, *size):
     """A compressed matrix with more columns or another number of rows; rows that go take their values along."""
     if self.layout is COO or self.layout in BLOCKED:
         return refuse("resize_", (self,), why="; COO tensors have sparse_resize_")
@@ -190,7 +190,7 @@ def resize_(self, *size, memory_format=None):
 
 
 @method
-def resize_as_(self, other, *, memory_format=None):
+def resize_as_(self, other):
     """The size of `other`: compressed matrices of a tensor of any layout, COO tensors of a COO tensor."""
     if self.layout is not COO:
         return resize_(self, other.shape)
