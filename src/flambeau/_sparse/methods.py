@@ -173,9 +173,9 @@ def _became(self, pattern, held):
 
 
 @method
-def resize_(self, *size):
+def resize_(self, *size, memory_format=None):
     """A compressed matrix with more columns or another number of rows; rows that go take their values along."""
-    if self.layout is COO or self.layout in BLOCKED:
+    if self.layout is COO or self.layout in BLOCKED or memory_format is not None:
         return refuse("resize_", (self,), why="; COO tensors have sparse_resize_")
     size = tuple(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
     across = 1 if self.layout in BY_ROW else 0
@@ -190,11 +190,11 @@ def resize_(self, *size):
 
 
 @method
-def resize_as_(self, other):
+def resize_as_(self, other, *, memory_format=None):
     """The size of `other`: compressed matrices of a tensor of any layout, COO tensors of a COO tensor."""
     if self.layout is not COO:
-        return resize_(self, other.shape)
-    if other.layout is not COO:
+        return resize_(self, other.shape, memory_format=memory_format)
+    if other.layout is not COO or memory_format is not None:
         return refuse("resize_as_", (self, other))
     return _resized(self, tuple(other.shape), other.sparse_dim(), other.dense_dim(), False)
 
