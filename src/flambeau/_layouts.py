@@ -112,9 +112,9 @@ def hspmm(self, mat2):
 
 
 @method
-def sspaddmm(self, mat1, mat2, *, beta=1, alpha=1):
+def sspaddmm(self, mat1, mat2, *older, beta=1, alpha=1):
     """beta * self + alpha * (mat1 @ mat2), of COO matrices and a dense `mat2`."""
-    return _sparse("products").sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
+    return _sparse("products").sspaddmm(self, mat1, mat2, *older, beta=beta, alpha=alpha)
 
 
 @method

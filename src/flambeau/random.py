@@ -10,17 +10,19 @@ from ._shown import shown
 def manual_seed(seed):
     """Starts the default generator's stream of `seed`; the numbers are PyTorch's for the same seed. Returns it.
 
-    The generators of CUDA devices are seeded too.
+    The generators of CUDA devices are seeded too. A text of digits is read as a number.
 
     >>> import flambeau
     >>> _ = flambeau.manual_seed(0)
     >>> flambeau.randn(4)
     tensor([ 1.5410, -0.2934, -2.1788,  0.5684])
     """
-    if isinstance(seed, str):
-        raise TypeError(f"manual_seed: expected an int, got the string {shown(seed)}")
-    _C._cuda.seed_generators(int(seed))
-    return default_generator.manual_seed(int(seed))
+    try:
+        seed = int(seed)
+    except ValueError:
+        raise ValueError(f"manual_seed: expected an int, got {shown(seed)}") from None
+    _C._cuda.seed_generators(seed)
+    return default_generator.manual_seed(seed)
 
 
 def seed():

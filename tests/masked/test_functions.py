@@ -62,3 +62,19 @@ def test_errors():
         masked.sum(X, mask=K.int())
     with pytest.raises(ValueError):
         masked.median(X.long(), 1, mask=K)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin", "cumsum", "cumprod"])
+@pytest.mark.parametrize("dim, along", [((), 0), (None, 0), ((1,), 1), ((0, 1), 0)])
+def test_what_works_along_one_dimension_takes_the_first_of_several(name, dim, along):
+    x, mask = flambeau.arange(6.).reshape(2, 3), flambeau.tensor([[True, False, True], [True, True, False]])
+    apply = getattr(masked, name)
+    assert flambeau.allclose(apply(x, dim, mask=mask), apply(x, along, mask=mask), equal_nan=True)
+
+
+def test_the_median_of_all_dimensions_and_a_sparse_number():
+    x = flambeau.tensor([[1., 5.], [3., 4.]])
+    assert masked.median(x, ()).tolist() == masked.median(x, 0).tolist()
+    number = flambeau.tensor(3.).to_sparse()
+    mask = flambeau.tensor(True).to_sparse()
+    assert masked.amax(number, (), keepdim=True, mask=mask).to_dense().item() == 3

@@ -357,3 +357,11 @@ def test_one_number_is_copied_with_or_without_a_dimension():
     assert flambeau.tensor(1.0).index_copy_(0, index[:0], flambeau.empty(0)) == 1
     with pytest.raises(IndexError, match="equally many dimensions"):
         flambeau.ones(2).index_copy(0, flambeau.tensor([0, 1]), number)
+
+
+def test_unravel_index_computes_in_int64():
+    found = flambeau.unravel_index(tensor([100], dtype=flambeau.int8), (3, 200))
+    assert [c.tolist() for c in found] == [[0], [100]] and found[0].dtype is flambeau.int64
+    for wrong in (tensor([1.]), tensor([True])):
+        with pytest.raises(TypeError, match="integers"):
+            flambeau.unravel_index(wrong, (3, 2))

@@ -197,3 +197,27 @@ def test_named_results_are_public_types():
     assert x[0, 0].is_nonzero()
     with pytest.raises(RuntimeError):
         flambeau.tensor([2]).polygamma_(1)
+
+
+@pytest.mark.parametrize("first, second, wanted", [
+    ("float16", "float32", "float32"), ("float64", "float16", "float64"), ("int64", "int8", "float32"),
+    ("float32", "complex64", "complex64"), ("bool", "bfloat16", "bfloat16")])
+def test_ldexp_computes_in_the_dtype_of_both(first, second, wanted):
+    a, b = (flambeau.ones(2, dtype=getattr(flambeau, d)) for d in (first, second))
+    assert flambeau.ldexp(a, b).dtype is getattr(flambeau, wanted)
+    assert flambeau.ldexp(a, b).tolist() == [2, 2]
+
+
+def test_numbers_of_integers_may_be_tensors_without_losing_digits():
+    x = flambeau.tensor([3.], dtype=flambeau.float64)
+    assert flambeau.equal(flambeau.mvlgamma(x, flambeau.tensor(3)), flambeau.mvlgamma(x, 3))
+
+
+def test_histograms_and_hashes_of_tensors_without_elements():
+    assert flambeau.histogramdd(flambeau.zeros(5, 0), []).hist.item() == 0
+    assert flambeau.zeros(0, 3).hash_tensor(-1).shape == (0,)
+
+
+def test_trapezoids_of_halves_over_integer_positions_stay_halves():
+    y, x = flambeau.ones(2, 3).half(), flambeau.tensor([[1, 2, 3], [1, 2, 4]])
+    assert flambeau.trapezoid(y, x).dtype is flambeau.float16 and flambeau.trapezoid(y, x).tolist() == [2, 3]

@@ -191,3 +191,34 @@ def test_gradients_by_their_names_in_aten(name):
     g = flambeau.randn(y.shape)
     expected, = flambeau.autograd.grad(y, x, g)
     assert flambeau.allclose(by_name(g, x.detach()), expected, atol=1e-5)
+
+
+def test_losses_of_the_top_level_are_not_reduced_by_themselves():
+    x, sign = flambeau.rand(2, 3), flambeau.tensor([1., -1.])
+    assert flambeau.kl_div(x, x).shape == flambeau.binary_cross_entropy_with_logits(x, x).shape == (2, 3)
+    assert flambeau.hinge_embedding_loss(x, x).shape == (2, 3)
+    assert flambeau.cosine_embedding_loss(x, x, sign).shape == flambeau.margin_ranking_loss(sign, sign, sign).shape
+    assert flambeau.triplet_margin_loss(x, x, x).shape == (2,)
+
+
+def test_old_forms_of_moments_are_told_from_mistakes():
+    x = flambeau.rand(3, 4)
+    assert x.std(0, False).shape == (4,) and x.var((0, 1), True).shape == ()
+    for wrong in (lambda: x.std(0, 1), lambda: x.var(0, unbiased=True, correction=1)):
+        with pytest.raises(TypeError, match="unbiased"):
+            wrong()
+
+
+def test_a_seed_may_be_a_text_of_digits():
+    assert flambeau.manual_seed(" 12 ").initial_seed() == 12
+    with pytest.raises(ValueError, match="manual_seed"):
+        flambeau.manual_seed("x")
+
+
+def test_the_memory_of_a_parameter_may_be_set_without_grad():
+    p = flambeau.nn.Parameter(flambeau.ones(2))
+    with flambeau.no_grad():
+        p.set_(flambeau.zeros(3))
+    assert p.shape == (3,) and p.requires_grad and p.is_leaf
+    with pytest.raises(RuntimeError, match="no_grad"):
+        p.set_(flambeau.zeros(2))

@@ -252,3 +252,26 @@ def test_the_older_names_of_reshape():
     assert x.grad.tolist() == [[0, 0, 0], [0, 1, 0]]
     with pytest.raises(RuntimeError, match="6"):
         x.resize(7)
+
+
+def test_split_takes_whole_numbers_and_lists_of_them():
+    x = arange(3)
+    assert [p.tolist() for p in x.split(tensor(2))] == [p.tolist() for p in x.split(np.int64(2))] == [[0, 1], [2]]
+    for wrong in (2.5, "a", None, True, tensor(1.5), tensor([1, 2]), [1., 2]):
+        with pytest.raises(TypeError):
+            x.split(wrong)
+
+
+def test_the_adjoint_of_a_number():
+    assert tensor(1 + 2j).adjoint().item() == 1 - 2j and tensor(1.5).adjoint().item() == 1.5
+
+
+def test_block_diag_counts_tensors_without_dimensions_as_numbers():
+    assert flambeau.block_diag(tensor(1.5), ones(1, 1, dtype=flambeau.float16)).dtype is flambeau.float16
+    assert flambeau.block_diag(tensor(1.5), tensor([[1]])).dtype is flambeau.float32
+
+
+def test_broadcast_shapes_refuses_negative_sizes():
+    for wrong in ((-1,), (1, -12)):
+        with pytest.raises(ValueError, match="negative"):
+            flambeau.broadcast_shapes((1, 1), wrong)

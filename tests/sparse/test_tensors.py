@@ -469,3 +469,84 @@ def test_reductions_of_products():
     assert fb.sparse.mm(x, y, "min").tolist() == [[-8.0], [-12.0]]
     with pytest.raises(RuntimeError, match="reduce must be"):
         fb.sparse.mm(x, y, "prod")
+
+
+# --- shapes that broadcast, sizes that change -------------------------------------------------------------------------
+
+@pytest.mark.parametrize("sparse, dense", [((3,), (2, 3)), ((3,), (3, 1)), ((2, 1), (2, 3)), ((2, 3), (4, 2, 3)),
+                                           ((2, 1), (3,)), ((3, 1), (2, 1, 4))])
+def test_a_product_repeats_the_places_of_a_sparse_tensor_over_a_larger_dense_one(sparse, dense):
+    x, y = fb.arange(fb.Size(sparse).numel(), dtype=fb.float32).reshape(sparse), fb.rand(dense)
+    found = x.to_sparse() * y
+    assert found.is_sparse and found.is_coalesced() and fb.equal(found.to_dense(), x * y)
+    assert fb.equal((y * x.to_sparse()).to_dense(), x * y)
+
+
+def test_such_a_product_repeats_hybrid_and_uncoalesced_tensors_and_is_derived():
+    hybrid = fb.sparse_coo_tensor([[2, 0, 2]], fb.arange(3.).reshape(3, 1), (3, 1))
+    y = fb.rand(2, 3, 4)
+    assert fb.equal((hybrid * y).to_dense(), hybrid.to_dense() * y)
+    x = fb.tensor([[1.], [2.]]).to_sparse().requires_grad_()
+    (x * fb.arange(6.).reshape(2, 3)).sum().backward()
+    assert x.grad.to_dense().tolist() == [[3], [12]]
+    with pytest.raises(RuntimeError, match="does not broadcast"):
+        fb.ones(3, 3).to_sparse_csr() * fb.ones(1, 3, 3)
+
+
+def test_compressed_matrices_are_resized_where_their_places_stay():
+    x = fb.eye(3).to_sparse_csr()
+    assert x.resize_(4, 5) is x and fb.equal(x.to_dense()[:3, :3], fb.eye(3)) and x.shape == (4, 5)
+    assert x.resize_as_(fb.ones(2, 5)).values().tolist() == [1, 1]
+    y = fb.eye(2).to_sparse_csc().resize_((3, 3))
+    assert y.to_dense().sum() == 2 and y.ccol_indices().tolist() == [0, 1, 2, 2]
+    with pytest.raises(RuntimeError, match="compressed dimension alone may shrink"):
+        x.resize_(2, 3)
+    z = fb.eye(2).to_sparse()
+    assert z.resize_as_(fb.eye(3).to_sparse()).shape == (3, 3)
+    for change in (lambda: z.resize_(4, 4), lambda: z.resize_as_(fb.ones(4, 4))):
+        with pytest.raises(NotImplementedError):
+            change()
+
+
+def test_sampled_products_of_batches():
+    pattern = fb.stack([fb.eye(3), fb.eye(3).flip(0)]).to_sparse_csr()
+    a, b = fb.rand(2, 3, 4), fb.rand(2, 4, 3)
+    found = fb.sparse.sampled_addmm(pattern, a, b, alpha=2).to_dense()
+    assert fb.allclose(found, (1 + 2 * a @ b) * pattern.to_dense())
+    with pytest.raises(RuntimeError, match="batch"):
+        fb.sparse.sampled_addmm(pattern, a[0], b[0])
+
+
+def test_sspaddmm_takes_its_factors_where_old_programs_write_them():
+    x, y = fb.eye(3).to_sparse(), fb.ones(3, 3)
+    want = fb.sspaddmm(x, x, y, beta=2, alpha=3).to_dense()
+    assert fb.equal(fb.sspaddmm(2, x, 3, x, y).to_dense(), want) and fb.equal(x.sspaddmm(2, 3, x, y).to_dense(), want)
+    with pytest.raises(TypeError, match="two factors"):
+        fb.sspaddmm(2, x, 3, 4, x, y)
+    with pytest.raises(RuntimeError, match="product"):
+        fb.sspaddmm(x, x, fb.ones(3, 2))
+
+
+def test_to_sparse_refuses_what_is_no_number_of_dimensions():
+    assert fb.ones(2, 2).to_sparse(fb.tensor(1)).dense_dim() == 1
+    for wrong in (2.5, "a", True):
+        with pytest.raises(TypeError, match="to_sparse"):
+            fb.ones(2, 2).to_sparse(wrong)
+
+
+def test_products_of_sparse_tensors_broadcast():
+    x = fb.arange(12.).reshape(3, 4)
+    for y in (x[:, :1].contiguous(), x[:1].contiguous(), fb.tensor(2.)):
+        assert fb.equal((x.to_sparse() * y.to_sparse()).to_dense(), x * y)
+        assert fb.equal((y.to_sparse() * x.to_sparse()).to_dense(), x * y)
+
+
+@pytest.mark.parametrize("arguments", [(), (0,), ((0, 1),), (0, True)])
+def test_the_gradient_of_a_sum_is_dense_and_that_of_sparse_sum_keeps_the_places(arguments):
+    x = fb.tensor([[0., 1.], [2., 0.]]).to_sparse().requires_grad_()
+    found = x.sum(*arguments)
+    (found.to_dense() if found.is_sparse else found).sum().backward()
+    assert x.grad.layout is fb.strided and x.grad.tolist() == [[1, 1], [1, 1]]
+    x.grad = None
+    fb.sparse.sum(x).backward()
+    assert x.grad.is_sparse and x.grad._nnz() == 2

@@ -1,5 +1,7 @@
 """From one layout to another: dense, coordinates, compressed rows or columns, blocks of them; and by a mask."""
 
+from operator import index as whole
+
 from .. import _C
 from .._C import Tensor
 from .._shown import shown
@@ -223,14 +225,16 @@ def sparse_mask(x, mask):
 
 def to_sparse(x, sparse_dim=None, layout=None, blocksize=None, dense_dim=None):
     """The forms of Tensor.to_sparse: (sparse_dim), or layout= with blocksize= and dense_dim=."""
-    if sparse_dim is not None and not isinstance(sparse_dim, int):
+    if isinstance(sparse_dim, type(COO)):
         layout, sparse_dim = sparse_dim, None
+    if sparse_dim is not None and (isinstance(sparse_dim, bool) or not hasattr(sparse_dim, "__index__")):
+        raise TypeError(f"to_sparse: expected a number of sparse dimensions or a layout, got {shown(sparse_dim)}")
     if layout in (None, COO):
         if blocksize is not None:
             raise RuntimeError("to_sparse: coordinates take no blocksize")
         if dense_dim is not None and sparse_dim is None:
             sparse_dim = x.dim() - dense_dim
-        return to_coo(x, sparse_dim)
+        return to_coo(x, None if sparse_dim is None else whole(sparse_dim))
     if layout is _C.strided:
         raise RuntimeError("to_sparse: expected a sparse layout, got strided; to_dense() makes that")
     return compressed(x, layout, blocksize, dense_dim)

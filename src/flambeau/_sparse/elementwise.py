@@ -1,11 +1,13 @@
 """Operators on every element: those that keep zeros, sums and products of two tensors, and division by a number."""
 
+from math import prod
+
 from .. import _C
 from .._C import Tensor
 from ..ops.kinds import OPS
 from .convert import alike, converted
 from .rules import RULES, refuse, rule, write
-from .tensor import COO, at_places, coalesced, is_sparse, keys, look_up, make, values_of
+from .tensor import COO, at_places, coalesced, is_sparse, keys, look_up, make, places, values_of
 
 #: f(0) = 0: computed on the values, each place once
 _KEEP_ZERO = (
@@ -138,18 +140,43 @@ def _mul(self, other):
     return _times_sparse(self, other)
 
 
+def _broadcast(*tensors):
+    return OPS["broadcast_tensors"](*(OPS["empty"](x.shape, device="meta") for x in tensors))[0].shape
+
+
 def _times_dense(sparse, dense):
-    shape = OPS["broadcast_tensors"](OPS["empty"](sparse.shape, device="meta"),
-                                     OPS["empty"](dense.shape, device="meta"))[0].shape
+    shape = _broadcast(sparse, dense)
     if shape != sparse.shape:
-        raise RuntimeError(f"mul: a sparse tensor of shape {list(sparse.shape)} does not broadcast to {list(shape)}")
+        sparse = _repeated(sparse, shape)
     return make(sparse._pattern, values_of(sparse) * at_places(dense.expand(shape), sparse._pattern))
+
+
+def _repeated(x, shape):
+    """A COO tensor of that broadcast shape: its places once for each place of the dimensions that it is repeated along.
+
+    A new dimension, and one of size 1 whose places are all 0, gets places; a dense dimension of size 1 is expanded.
+    """
+    if x.layout is not COO:
+        raise RuntimeError(f"mul: a tensor of layout {x.layout} and shape {list(x.shape)} does not broadcast to "
+                           f"{list(shape)}; use to_sparse()")
+    pattern, lead = x._pattern, len(shape) - x.dim()
+    held, n = [None] * lead + list(range(pattern.sparse_dim)), lead + pattern.sparse_dim
+    fixed = [d is not None and x.shape[d] == shape[lead + d] for d in held]
+    free = [1 if kept else size for kept, size in zip(fixed, shape, strict=False)]
+    count = prod(free)
+    new = places(OPS["arange"](count, device=x.device), free).repeat_interleave(pattern.count, dim=1)
+    indices = OPS["stack"]([pattern.indices[d].repeat(count) if kept else row
+                            for d, kept, row in zip(held, fixed, new.unbind(0), strict=True)]) if n else new
+    values = values_of(x).expand(pattern.count, *shape[n:])
+    values = values.repeat(count, *[1] * len(shape[n:]))
+    return coalesced(make(pattern.changed(indices=indices, size=shape, coalesced=False), values)) \
+        if pattern.coalesced else make(pattern.changed(indices=indices, size=shape), values)
 
 
 def _times_sparse(self, other):
     if self.shape != other.shape:
-        raise RuntimeError(f"mul: sparse tensors do not broadcast: expected one shape, got {list(self.shape)} and "
-                           f"{list(other.shape)}")
+        shape = _broadcast(self, other)
+        self, other = (x if x.shape == shape else _repeated(x, shape) for x in (self, other))
     if self._pattern is other._pattern and self._pattern.coalesced:
         return make(self._pattern, values_of(self) * values_of(other))
     if self.layout is not COO:

@@ -81,5 +81,6 @@ def _by_place(name, pattern, values, dims, keepdim):
     if keepdim:
         size = [1 if d in dims else s for d, s in enumerate(pattern.size)]
         zero = OPS["zeros"](len(rows), dtype=_C.int64, device=values.device)
-        indices = OPS["stack"]([zero if d in dims else indices[kept.index(d)] for d in range(len(size))])
+        if size:
+            indices = OPS["stack"]([zero if d in dims else indices[kept.index(d)] for d in range(len(size))])
     return make(Pattern(COO, indices, size), total)

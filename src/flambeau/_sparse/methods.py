@@ -7,8 +7,8 @@ from .._tensor.wrapped import own
 from ..ops.kinds import OPS
 from .convert import NAMES
 from .printing import sparse_repr
-from .rules import rule
-from .tensor import BY_COLUMN, BY_ROW, COO, Pattern, SparseTensor, coalesced, is_sparse, make, values_of, wrap
+from .rules import refuse, rule
+from .tensor import BLOCKED, BY_COLUMN, BY_ROW, COO, Pattern, SparseTensor, coalesced, is_sparse, make, values_of, wrap
 
 
 def method(function):
@@ -162,10 +162,41 @@ def _resized(self, size, sparse_dim, dense_dim, clear):
             raise RuntimeError(f"sparse_resize_: a tensor with values can only grow, in its sparse dimensions; got "
                                f"{list(size)} for {list(self.shape)}")
         indices = pattern.indices
-    found = wrap(Pattern(COO, indices, size, coalesced=pattern.coalesced or not held.shape[0]), held)
+    return _became(self, Pattern(COO, indices, size, coalesced=pattern.coalesced or not held.shape[0]), held)
+
+
+def _became(self, pattern, held):
+    found = wrap(pattern, held)
     _C.set_like(self, found, 0)
     self._pattern, self._held = found._pattern, found._held
     return self
+
+
+@method
+def resize_(self, *size, memory_format=None):
+    """A compressed matrix with more columns or another number of rows; rows that go take their values along."""
+    if self.layout is COO or self.layout in BLOCKED or memory_format is not None:
+        return refuse("resize_", (self,), why="; COO tensors have sparse_resize_")
+    size = tuple(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+    across = 1 if self.layout in BY_ROW else 0
+    if len(size) != 2 or self.dim() != 2 or min(size) < 0 or size[across] < self.shape[across]:
+        raise RuntimeError(f"resize_: a matrix of layout {NAMES[self.layout]} and shape {list(self.shape)} keeps its "
+                           f"places, so its compressed dimension alone may shrink; got {list(size)}")
+    pattern = self._pattern
+    start, more = pattern.indices[:size[1 - across] + 1], size[1 - across] - self.shape[1 - across]
+    start = OPS["cat"]([start, start[-1:].expand(max(more, 0))])
+    count = start[-1].item()
+    return _became(self, pattern.changed(indices=start, plain=pattern.plain[:count], size=size), self._held[:count])
+
+
+@method
+def resize_as_(self, other, *, memory_format=None):
+    """The size of `other`: compressed matrices of a tensor of any layout, COO tensors of a COO tensor."""
+    if self.layout is not COO:
+        return resize_(self, other.shape, memory_format=memory_format)
+    if other.layout is not COO or memory_format is not None:
+        return refuse("resize_as_", (self, other))
+    return _resized(self, tuple(other.shape), other.sparse_dim(), other.dense_dim(), False)
 
 
 # --- other layouts and dtypes -----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Products with sparse matrices; sparse times dense runs in the kernel of compressed rows, whatever the layout."""
 
 from .. import _C
+from .._C import Tensor
 from ..ops.kinds import OPS
 from .convert import alike, compressed, pointers, to_coo
 from .rules import refuse, rule, write
@@ -172,16 +173,35 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     """
     if not is_sparse(input) or input.layout is not CSR:
         raise RuntimeError(f"sparse.sampled_addmm: expected input of layout sparse_csr, got {input.layout}")
-    _check("sparse.sampled_addmm", mat1, mat2)
-    if tuple(input.shape) != (mat1.shape[0], mat2.shape[1]):
-        raise RuntimeError(f"sparse.sampled_addmm: input has shape {list(input.shape)} but the product "
-                           f"{[mat1.shape[0], mat2.shape[1]]}")
+    _check_sampled(input, mat1, mat2)
     pattern = input._pattern
-    found = OPS["csr_sampled"](pattern.indices, pattern.plain, mat1, mat2.t())
+    found = _sampled(pattern.indices, pattern.plain, mat1, mat2.mT)
     values = found if alpha == 1 else found * alpha
     values = values if beta == 0 else values + (values_of(input) if beta == 1 else values_of(input) * beta)
     result = make(pattern, values)
     return result if out is None else write(out, result, "sparse.sampled_addmm", resize=True)
+
+
+def _check_sampled(input, mat1, mat2):
+    """All three are matrices, or equally long batches of them."""
+    name, batch = "sparse.sampled_addmm", tuple(input.shape[:-2])
+    if mat1.dim() < 2 or mat2.dim() < 2 or tuple(mat1.shape[:-2]) != batch or tuple(mat2.shape[:-2]) != batch:
+        raise RuntimeError(f"{name}: expected matrices in a batch of {list(batch)}, as input, got shapes "
+                           f"{list(mat1.shape)} and {list(mat2.shape)}")
+    if 0 not in batch:
+        _check(name, mat1[(0,) * len(batch)], mat2[(0,) * len(batch)])
+    if tuple(input.shape) != (*batch, mat1.shape[-2], mat2.shape[-1]):
+        raise RuntimeError(f"{name}: input has shape {list(input.shape)} but the product "
+                           f"{[*batch, mat1.shape[-2], mat2.shape[-1]]}")
+
+
+def _sampled(row, column, a, b):
+    """The dot products of rows of `a` and of `b` at the places of a CSR pattern, matrix by matrix of a batch."""
+    if a.dim() == 2:
+        return OPS["csr_sampled"](row, column, a, b)
+    if not a.shape[0]:
+        return a.new_zeros(column.shape)
+    return OPS["stack"]([_sampled(*each) for each in zip(*(x.unbind(0) for x in (row, column, a, b)), strict=True)])
 
 
 def hspmm(mat1, mat2, *, out=None):
@@ -209,11 +229,24 @@ def smm(input, mat):
     return make(Pattern(COO, indices, x.shape), values_of(x).reshape(-1))
 
 
-def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
-    """beta * input + alpha * (mat1 @ mat2), of a COO `input` and `mat1` and a dense `mat2`, as a COO matrix."""
+def sspaddmm(input, mat1, mat2, *older, beta=1, alpha=1, out=None):
+    """beta * input + alpha * (mat1 @ mat2), of a COO `input` and `mat1` and a dense `mat2`, as a COO matrix.
+
+    Old programs write the factors among the operands: sspaddmm(beta, input, alpha, mat1, mat2), alpha left out or not.
+    """
+    if older:
+        given = (input, mat1, mat2, *older)
+        factors, operands = ([x for x in given if isinstance(x, Tensor) is tensors] for tensors in (False, True))
+        if len(operands) != 3 or len(factors) > 2:
+            raise TypeError(f"sspaddmm: expected three matrices and at most two factors, got {len(operands)} and "
+                            f"{len(factors)}")
+        (input, mat1, mat2), beta, alpha = operands, factors[0], (*factors, alpha)[1]
     if not is_sparse(input) or not is_sparse(mat1) or is_sparse(mat2):
         raise RuntimeError("sspaddmm: expected a sparse input, a sparse mat1 and a dense mat2")
-    result = input * beta + smm(mat1, mat2) * alpha
+    product = smm(mat1, mat2) * alpha
+    if input.shape != product.shape:
+        raise RuntimeError(f"sspaddmm: input has shape {list(input.shape)} but the product {list(product.shape)}")
+    result = input * beta + product
     return result if out is None else write(out, result, "sspaddmm", resize=True)
 
 

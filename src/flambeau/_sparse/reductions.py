@@ -5,7 +5,7 @@ from ..ops.dims import wrap_dims
 from ..ops.kinds import OPS
 from .convert import alike, to_coo
 from .rules import refuse, rule
-from .tensor import COO, coalesced, keys, make, values_of
+from .tensor import COO, coalesced, is_sparse, keys, make, values_of
 
 
 def _dims(name, x, dim):
@@ -16,7 +16,24 @@ def _dims(name, x, dim):
 
 @rule("sum")
 def _sum(self, dim=None, keepdim=False, *, dtype=None):
-    """Without a dimension a dense number; over some of a COO tensor's dimensions a COO tensor."""
+    """Without a dimension a dense number; over some of a COO tensor's dimensions a COO tensor. Every element takes part
+    in a sum, zeros too, so the gradient is dense."""
+    found = _summed(self.detach(), dim, keepdim, dtype)
+    if _C.is_grad_enabled() and self.requires_grad:
+        shape, dtype = self.shape, self.dtype
+        gone = () if keepdim or found.dim() == self.dim() else sorted(_dims("sum", self, dim))
+        _C.function_node(lambda g: (_spread(g, gone, shape).to(dtype),), (self,), (found,), "SumBackward0")
+    return found
+
+
+def _spread(g, gone, shape):
+    g = g.to_dense() if is_sparse(g) else g
+    for d in gone:
+        g = g.unsqueeze(d)
+    return g.expand(shape)
+
+
+def _summed(self, dim, keepdim, dtype):
     if dim is None or dim == () or dim == []:
         total = values_of(self).sum(dtype=dtype)
         return total.reshape([1] * self.dim()) if keepdim else total
@@ -65,7 +82,7 @@ def sparse_sum(input, dim=None, dtype=None):
     tensor([4., 0., 8.])
     """
     if dim is None:
-        return _sum(input, dtype=dtype)
+        return values_of(input).sum(dtype=dtype)
     if input.layout is not COO:
         return refuse("sparse.sum", (input,), why=" over dimensions")
     dims = _dims("sparse.sum", input, dim)

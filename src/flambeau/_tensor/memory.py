@@ -55,8 +55,9 @@ def is_shared(self):
 @method
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Makes this tensor a view of the memory of `source`, a tensor or a storage; of none without it."""
-    if self.requires_grad:
-        raise RuntimeError("set_: cannot change the memory of a tensor that requires grad")
+    if self.requires_grad and _C.is_grad_enabled():
+        raise RuntimeError("set_: cannot change the memory of a tensor that requires grad; write inside `with "
+                           "flambeau.no_grad():`")
     if source is None:
         source = tensor([], dtype=self.dtype)
     if not isinstance(source, Tensor):

@@ -102,7 +102,10 @@ def broadcast_shapes(*shapes):
     >>> flambeau.broadcast_shapes((2, 1), (3,))
     torch.Size([2, 3])
     """
-    return _C.Size(broadcast_shape([(s,) if isinstance(s, int) else tuple(s) for s in shapes]))
+    shapes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    if any(n < 0 for shape in shapes for n in shape if isinstance(n, int)):
+        raise ValueError(f"broadcast_shapes: sizes must not be negative, got {', '.join(map(str, shapes))}")
+    return _C.Size(broadcast_shape(shapes))
 
 
 def _assert(condition, message):

@@ -31,6 +31,11 @@ def _dims(input, dim):
     return tuple(wrap_dims(dims, input.ndim, "masked"))
 
 
+def _one(input, dim):
+    """The dimension that what works along one goes: of several, the first."""
+    return dim if isinstance(dim, int) else (_dims(input, dim) or (0,))[0]
+
+
 def _limit(dtype, sign):
     """The neutral element of max (sign -1) or min (sign 1)."""
     if dtype.is_floating_point:
@@ -86,13 +91,13 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def cumsum(input, dim, *, dtype=None, mask=None):
     """Running sums, where masked elements count as 0."""
     refuse_sparse("cumsum", input)
-    return _prepared(input, dtype).masked_fill(~_mask(input, mask), 0).cumsum(dim)
+    return _prepared(input, dtype).masked_fill(~_mask(input, mask), 0).cumsum(_one(input, dim))
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
     """Running products, where masked elements count as 1."""
     refuse_sparse("cumprod", input)
-    return _prepared(input, dtype).masked_fill(~_mask(input, mask), 1).cumprod(dim)
+    return _prepared(input, dtype).masked_fill(~_mask(input, mask), 1).cumprod(_one(input, dim))
 
 
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -146,7 +151,7 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     x = _prepared(input, dtype, None)
     wide = x if x.is_floating_point() else x.to(_C.float64)
     wide = wide.masked_fill(~_mask(input, mask), math.nan)
-    result = (wide.reshape(1) if x.ndim == 0 else wide).nanmedian(dim, keepdim).values
+    result = (wide.reshape(1) if x.ndim == 0 else wide).nanmedian(_one(input, dim), keepdim).values
     if x.is_floating_point():
         return result
     if result.isnan().any():
@@ -214,21 +219,21 @@ def softmax(input, dim, *, dtype=None, mask=None):
     """softmax over the elements whose mask is True; NaN where there are none."""
     refuse_sparse("softmax", input)
     x = _prepared(input, dtype, None)
-    return OPS["softmax"](x.masked_fill(~_mask(input, mask), -math.inf), dim)
+    return OPS["softmax"](x.masked_fill(~_mask(input, mask), -math.inf), _one(input, dim))
 
 
 def log_softmax(input, dim, *, dtype=None, mask=None):
     """log_softmax over the elements whose mask is True."""
     refuse_sparse("log_softmax", input)
     x = _prepared(input, dtype, None)
-    return OPS["log_softmax"](x.masked_fill(~_mask(input, mask), -math.inf), dim)
+    return OPS["log_softmax"](x.masked_fill(~_mask(input, mask), -math.inf), _one(input, dim))
 
 
 def softmin(input, dim, *, dtype=None, mask=None):
     """softmax of the negated elements whose mask is True."""
     refuse_sparse("softmin", input)
     x = _prepared(input, dtype, None)
-    return OPS["softmax"](-x.masked_fill(~_mask(input, mask), math.inf), dim)
+    return OPS["softmax"](-x.masked_fill(~_mask(input, mask), math.inf), _one(input, dim))
 
 
 def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):

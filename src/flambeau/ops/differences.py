@@ -139,7 +139,7 @@ def intervals(y, x, dx, dim):
                                f"{x.numel()}")
         x = x.reshape([-1 if d == dim else 1 for d in range(y.ndim)])
     m = x.shape[dim]
-    return pairs * ((x.narrow(dim, 1, m - 1) - x.narrow(dim, 0, m - 1)) / 2)
+    return pairs * (x.narrow(dim, 1, m - 1) - x.narrow(dim, 0, m - 1)) / 2
 
 
 @composite("cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor",

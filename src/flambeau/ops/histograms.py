@@ -120,7 +120,10 @@ def histogramdd(self, bins, *, range=None, weight=None, density=False):
         raise RuntimeError(f"torch.histogramdd: for a {d}-dimensional histogram range should have {2 * d} elements, "
                            f"but got {len(range)}")
     _check_weight(self, weight)
-    return _counted(self.detach().reshape(-1, d), bins, range, None if weight is None else weight.detach(), density)
+    points, weight = self.detach().flatten(0, -2), None if weight is None else weight.detach()
+    if d == 0:  # a point without coordinates lies in no bin
+        points, weight = points[:0], None
+    return _counted(points, bins, range, weight, density)
 
 
 # --- numbers that are counted one by one ------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Reading and writing elements by index: index, gather, scatter, take, put."""
 
 from .._C import array, int64
+from .._C import bool as bool_dtype
 from .._shown import shown
 from .creation import zeros_like
 from .dims import wrap_dim
@@ -259,11 +260,14 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
 
 @composite("unravel_index(Tensor indices, any shape) -> Tensor[]", ref="numpy.unravel_index")
 def unravel_index(indices, shape):
-    """Coordinates in a tensor of that shape from positions in its flattened form, one tensor per dimension.
+    """Coordinates (int64) in a tensor of that shape from positions in its flattened form, one tensor per dimension.
 
     >>> flambeau.unravel_index(flambeau.tensor([5]), (2, 3))
     (tensor([1]), tensor([2]))
     """
+    if indices.dtype is bool_dtype or indices.is_floating_point() or indices.is_complex():
+        raise TypeError(f"unravel_index: indices must be integers, got {indices.dtype}")
+    indices = indices.to(int64)
     sizes = [shape] if isinstance(shape, int) else list(shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"unravel_index: sizes must not be negative, got shape {tuple(sizes)}")

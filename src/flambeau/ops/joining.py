@@ -1,5 +1,8 @@
 """Tensors joined along a dimension that they have, or along a new one."""
 
+from functools import reduce
+
+from .._C import result_type
 from .kinds import OPS, composite, primitive
 
 
@@ -76,6 +79,13 @@ def column_stack(tensors):
     return cat([t.reshape(t.numel(), 1) if t.dim() < 2 else t for t in tensors], 1)
 
 
+def _common_dtype(tensors):
+    """The dtype of all together, in which tensors without dimensions count as numbers do."""
+    def both(a, b):
+        return OPS["empty"]((0,) if a.dim() or b.dim() else (), dtype=result_type(a, b), device="meta")
+    return reduce(both, tensors).dtype
+
+
 @composite("block_diag(Tensor[1] tensors=[]) -> Tensor")
 def block_diag(tensors=()):
     """A matrix with the given matrices along its diagonal and zeros elsewhere; of none, one row without columns.
@@ -90,6 +100,8 @@ def block_diag(tensors=()):
     if any(b.dim() > 2 for b in blocks):
         raise RuntimeError("block_diag: expected 2-d or fewer dimensions, got "
                            + ", ".join(str(list(t.shape)) for t in tensors))
+    dtype = _common_dtype(tensors)
+    blocks = [b.to(dtype) for b in blocks]
     columns, rows, left = sum(b.shape[1] for b in blocks), [], 0
     for b in blocks:
         height, width = b.shape

@@ -212,7 +212,8 @@ def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
     kept = [d for d in range(self.dim()) if d not in dims]
     shape = [n if d in kept else 1 for d, n in enumerate(self.shape)] if keepdim else [self.shape[d] for d in kept]
     rows = words.permute(*kept, *[d for d in dims if self.dim()]) if self.dim() else words
-    return _xor_rows(rows.reshape(prod(self.shape[d] for d in kept), -1)).view(uint64).reshape(shape)
+    sizes = prod(self.shape[d] for d in kept), prod(self.shape[d] for d in dims if self.dim())
+    return _xor_rows(rows.reshape(sizes)).view(uint64).reshape(shape)
 
 
 @composite("sum_to_size(Tensor self, int[] size) -> Tensor", namespace=None, method=True,

@@ -1,6 +1,9 @@
 """Tensors split along a dimension: parts of one size, of listed sizes, or between positions, all views."""
 
+from operator import index
+
 from .._C import Tensor, int64
+from .._shown import shown
 from .dims import wrap_dim
 from .joining import cat, stack
 from .kinds import composite, overloads, view
@@ -18,7 +21,12 @@ split_with_sizes = view("split_with_sizes(Tensor self, int[] split_sizes, int di
 @composite("split.sections(Tensor tensor, any split_size_or_sections, int dim=0) -> Tensor[]", namespace=None,
            skip="split with other names: test_views")
 def _split_sections(tensor, split_size_or_sections, dim=0):
-    return split(tensor, split_size_or_sections, dim)
+    sections = split_size_or_sections
+    if isinstance(sections, (list, tuple)):
+        return split_with_sizes(tensor, sections, dim)
+    if isinstance(sections, bool) or not hasattr(sections, "__index__"):
+        raise TypeError(f"split: expected the size of the parts, or a list of their sizes, got {shown(sections)}")
+    return _split_size(tensor, index(sections), dim)
 
 
 @composite("split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]", namespace=None,

@@ -54,9 +54,13 @@ def _moments(op, self, dim, unbiased, keepdim, correction):
     """Calls `op` with PyTorch's older arguments understood: var(unbiased), var(dim, unbiased, keepdim)."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
+    name = op.name.partition(".")[0]
     if unbiased is not None:
         if correction is not None:
-            raise RuntimeError(f"{op.name}: expected either unbiased= or correction=, got both")
+            raise TypeError(f"{name}: expected either unbiased= or correction=, got both")
+        if not isinstance(unbiased, bool):
+            raise TypeError(f"{name}: unbiased must be True or False, got {shown(unbiased)}; several dimensions are a "
+                            f"tuple, {name}(x, (0, 1))")
         correction = int(unbiased)
     if isinstance(dim, list):
         dim = tuple(dim)

@@ -1,6 +1,6 @@
 """Functions of torch whose arguments differ from those of nn.functional's function of the same name.
 
-A reduction is a number here: 0 none, 1 mean, 2 sum.
+A reduction is a number here: 0 none (what these functions do by themselves), 1 mean, 2 sum.
 """
 
 from math import prod
@@ -31,37 +31,37 @@ def _reduced(reduction):
 
 # --- losses -----------------------------------------------------------------------------------------------------------
 
-@_flat("kl_div(Tensor self, Tensor target, any reduction=1, *, bool log_target=False) -> Tensor", autocast="float32")
-def kl_div(self, target, reduction=1, *, log_target=False):
+@_flat("kl_div(Tensor self, Tensor target, any reduction=0, *, bool log_target=False) -> Tensor", autocast="float32")
+def kl_div(self, target, reduction=0, *, log_target=False):
     """nn.functional.kl_div with the reduction as a number."""
     return OPS["kl_div"](self, target, reduction=_reduced(reduction), log_target=log_target)
 
 
 @_flat("binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None,"
-       " any reduction=1) -> Tensor", autocast="float32")
-def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None, reduction=1):
+       " any reduction=0) -> Tensor", autocast="float32")
+def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None, reduction=0):
     """nn.functional.binary_cross_entropy_with_logits with the reduction as a number."""
     return OPS["binary_cross_entropy_with_logits"](self, target, weight, pos_weight=pos_weight,
                                                    reduction=_reduced(reduction))
 
 
-@_flat("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, any reduction=1)"
+@_flat("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, any reduction=0)"
        " -> Tensor", autocast="float32")
-def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
     """nn.functional.cosine_embedding_loss with the reduction as a number."""
     return OPS["cosine_embedding_loss"](input1, input2, target, margin, reduction=_reduced(reduction))
 
 
-@_flat("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, any reduction=1) -> Tensor",
+@_flat("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, any reduction=0) -> Tensor",
        autocast="float32")
-def hinge_embedding_loss(self, target, margin=1.0, reduction=1):
+def hinge_embedding_loss(self, target, margin=1.0, reduction=0):
     """nn.functional.hinge_embedding_loss with the reduction as a number."""
     return OPS["hinge_embedding_loss"](self, target, margin, reduction=_reduced(reduction))
 
 
-@_flat("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, any reduction=1) -> Tensor",
+@_flat("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, any reduction=0) -> Tensor",
        autocast="float32")
-def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0):
     """nn.functional.margin_ranking_loss with the reduction as a number."""
     return OPS["margin_ranking_loss"](input1, input2, target, margin, reduction=_reduced(reduction))
 
@@ -74,8 +74,8 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
 
 
 @_flat("triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0,"
-       " float eps=1e-06, bool swap=False, any reduction=1) -> Tensor", autocast="float32")
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=1):
+       " float eps=1e-06, bool swap=False, any reduction=0) -> Tensor", autocast="float32")
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=0):
     """nn.functional.triplet_margin_loss with the reduction as a number."""
     return OPS["triplet_margin_loss"](anchor, positive, negative, margin, p, eps, swap, reduction=_reduced(reduction))
 

@@ -2,7 +2,7 @@
 
 import math
 
-from .._C import complex128, float64
+from .._C import complex128, float64, result_type
 from .._shown import shown
 from .arithmetic import div_conj, mul_conj, zero
 from .kinds import OPS, composite, differentiated, elementwise, primitive
@@ -127,11 +127,8 @@ hypot = elementwise(
 @composite("ldexp(Tensor self, Tensor other) -> Tensor", inplace=True, out=True, ref="numpy.ldexp",
            samples="integer_pairs")
 def ldexp(self, other):
-    """self * 2**other, element by element."""
-    power = exp2(other)
-    if power.dtype is not self.dtype and self.is_floating_point():
-        power = power.to(self.dtype)
-    return self * power
+    """self * 2**other, element by element; the power is computed in the dtype of the product."""
+    return self * exp2(other.to(result_type(self, other)))
 
 # --- trigonometric and hyperbolic -------------------------------------------------------------------------------------
 
@@ -234,6 +231,7 @@ def polygamma(n, self):
            skip={"samples": "x must exceed (p - 1) / 2"})
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""
+    p = int(p)
     if p < 1:
         raise RuntimeError(f"mvlgamma: p must be at least 1, got {shown(p)}")
     x = self if self.is_floating_point() else self * 1.0

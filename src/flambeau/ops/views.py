@@ -139,12 +139,13 @@ numpy_T = view("numpy_T(Tensor self) -> Tensor",
 
 @composite("adjoint(Tensor self) -> Tensor")
 def adjoint(self):
-    """The conjugate transpose of a matrix, or of each matrix of a batch.
+    """The conjugate transpose of a matrix, or of each matrix of a batch; the conjugate of a single number.
 
     >>> flambeau.adjoint(flambeau.zeros(2, 3)).shape
     torch.Size([3, 2])
     """
-    return mT(self).conj() if self.dtype.is_complex else mT(self)
+    turned = mT(self) if self.dim() else self
+    return turned.conj() if self.dtype.is_complex else turned
 
 
 movedim = view("movedim(Tensor self, int[] source, int[] destination) -> Tensor",
