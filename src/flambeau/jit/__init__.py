@@ -22,8 +22,9 @@ from .._graph.inside import is_scripting as is_scripting
 from .._shown import shown
 from ..futures import Future as Future
 from ._containers import ScriptDict, ScriptList
+from ._errors import Error as Error
+from ._errors import guarded
 from ._modules import Attribute as Attribute
-from ._modules import Error as Error
 from ._modules import RecursiveScriptModule as RecursiveScriptModule
 from ._modules import Scripted
 from ._modules import ScriptFunction as ScriptFunction
@@ -98,7 +99,10 @@ def _scripted(module):
     kind = type(module)
     if kind not in _CLASSES:
         bases = (Scripted,) if issubclass(Scripted, kind) else (kind, Scripted)
-        _CLASSES[kind] = type(kind.__name__, bases, {"__module__": kind.__module__, "_scripted_class": kind})
+        names = {"__module__": kind.__module__, "_scripted_class": kind}
+        if kind.forward is not flambeau.nn.Module.forward:
+            names["forward"] = guarded(kind.forward)
+        _CLASSES[kind] = type(kind.__name__, bases, names)
     found = copy.copy(module)
     found.__class__ = _CLASSES[kind]
     for name, value in vars(module).items():

@@ -18,6 +18,7 @@ from .. import _C
 from .._aten.numbers import NUMBERS
 from .._shown import shown
 from ..nn import functional as F
+from ._errors import guarding
 from ._locals import given_once, without_leftovers
 from ._operators import attribute, library, method, store
 
@@ -395,7 +396,8 @@ def function_def(program, filename, node, owner=None, name=None, outer=()):
         arg.annotation = None
     args.defaults = [function.expression(d) for d in args.defaults]
     args.kw_defaults = [d and function.expression(d) for d in args.kw_defaults]
-    body = without_leftovers(function.body(node.body)) or [ast.Pass()]
+    body = guarding(without_leftovers(function.body(node.body)) or [ast.copy_location(ast.Pass(), node)],
+                    function.outside)
     return ast.copy_location(ast.FunctionDef(name or node.name, args, body, [], type_params=[]), node)
 
 

@@ -126,8 +126,27 @@ class Expressions(Inferred):
         known, value = self.static(node)
         if known and isinstance(value, (Module, flambeau.nn.Parameter)):
             return self.path_of(value, node)
-        node.value, node.slice = self.expression(node.value), self.expression(node.slice)
+        node.value, node.slice = self.expression(node.value), self._place(node.slice)
         return node
+
+    def is_slice(self, node):
+        """Whether an expression is `slice(…)`."""
+        return isinstance(node, ast.Call) and self.static(node.func) == (True, slice)
+
+    def slice_of(self, call):
+        """`slice(1, 5)` as `1:5` is."""
+        if call.keywords or not 1 <= len(call.args) <= 3:
+            self.refuse(call, "slice takes one to three numbers or None, and no names")
+        args = [None if _is_none(arg) else arg for arg in call.args]
+        return ast.Slice(*([None, args[0], None] if len(args) == 1 else [*args, None][:3]))
+
+    def _place(self, node):
+        """What stands between brackets: slices that have a name, or are called, are written out."""
+        if isinstance(node, ast.Tuple):
+            return ast.Tuple([self._place(each) for each in node.elts], ast.Load())
+        if isinstance(node, ast.Name) and node.id in self.slices:
+            return node_of(ast.unparse(ast.Subscript(ast.Name("x", ast.Load()), self.slices[node.id]))).slice
+        return self.expression(self.slice_of(node) if self.is_slice(node) else node)
 
     def _x_ifexp(self, node):
         known, value = self.static(node.test)

@@ -95,8 +95,8 @@ _FORWARD = "def forward(self: SELF, input: Tensor) -> Tensor:\n  return {}\n"
 
 
 def defines(kind, name):
-    """The class that a class has a method from."""
-    return next(k for k in kind.__mro__ if name in vars(k))
+    """The class that a class has a method from; that which jit.script made of another does not count."""
+    return next(k for k in kind.__mro__ if name in vars(k) and "_scripted_class" not in vars(k))
 
 
 def forward_of(script, module, kind):

@@ -10,10 +10,7 @@ import flambeau
 
 from .._aten.numbers import dtype_of
 from .._shown import shown
-
-
-class Error(RuntimeError):
-    """What a program raises; it is an error of the class that the program names, too."""
+from ._errors import converted, is_foreign
 
 
 class Attribute(typing.NamedTuple):
@@ -260,7 +257,12 @@ class ScriptFunction(Stored):
         return self._made
 
     def __call__(self, *args, **kwargs):
-        return self._function(*args, **kwargs)
+        try:
+            return self._function(*args, **kwargs)
+        except Exception:
+            if is_foreign():
+                raise converted()  # noqa: B904 (it has the cause of the first)
+            raise
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)

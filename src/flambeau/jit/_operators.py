@@ -14,7 +14,8 @@ from .._aten.numbers import DTYPES, FORMATS, LAYOUTS, NUMBERS, meant
 from .._shown import shown
 from ..futures import Future
 from ..ops.namespaces import operator_of
-from ._modules import Error, ScriptObject
+from ._errors import Error, of_program
+from ._modules import ScriptObject
 from ._plain import FUNCTIONS as PLAIN
 
 #: named arguments whose numbers mean one of these
@@ -121,7 +122,6 @@ _LISTS = {"chunk", "split", "split_with_sizes", "unbind", "tensor_split", "hspli
 _EXCEPTIONS = {kind.__name__: kind for kind in (
     ArithmeticError, AssertionError, AttributeError, EOFError, IndexError, KeyError, LookupError, NotImplementedError,
     OverflowError, TypeError, ValueError, ZeroDivisionError)}
-_RAISED = {}
 
 
 def _raise(text, kind=None):
@@ -129,9 +129,7 @@ def _raise(text, kind=None):
     name = (kind or "").rpartition(".")[2]
     if kind is None and text.startswith("AssertionError"):
         name, text = "AssertionError", text.partition(": ")[2]
-    if name in _EXCEPTIONS and name not in _RAISED:
-        _RAISED[name] = type(name, (Error, _EXCEPTIONS[name]), {"__module__": "flambeau.jit"})
-    raise _RAISED.get(name, Error)(text)
+    raise of_program(_EXCEPTIONS[name])(text) if name in _EXCEPTIONS else Error(text)
 
 
 def _read(name):

@@ -14,6 +14,7 @@ import flambeau
 
 from .._shown import shown
 from ._compile import SPECIAL, NotScript, dotted, executed, function_def, parsed
+from ._given import opened, ways_of
 from ._modules import Autocast, RecursiveScriptModule, ScriptFunction, ScriptObject
 from ._operators import operator
 
@@ -180,11 +181,12 @@ class Program:
 
     def _function(self, qualified, node, filename):
         self._made[qualified] = None  # it may call itself
+        ways = ways_of(self, node)
         executed(self, filename, [function_def(self, filename, node, name=qualified)])
         made = self.scope[qualified]
         made.__name__ = made.__qualname__ = node.name
         made.__module__ = qualified.rpartition(".")[0]
-        self._made[qualified] = made
+        self._made[qualified] = opened(made, *ways)
 
     def _class(self, kind):
         name, module = kind.node.name, kind.qualified.rpartition(".")[0]
@@ -203,13 +205,14 @@ class Program:
 
     def _methods(self, kind, made):
         names = {name: f"{kind.qualified}.{name}" for name in kind.methods}
+        ways = {name: ways_of(self, node) for name, node in kind.methods.items() if kind.base == "Module"}
         executed(self, kind.filename, [function_def(self, kind.filename, node, kind, names[name])
                                        for name, node in kind.methods.items()])
         for name, full in names.items():
             function = self.scope.pop(full)
             function.__name__, function.__qualname__ = name, f"{kind.node.name}.{name}"
             if name == "__init__" or name not in vars(_BASES.get(kind.qualified, ScriptObject)):
-                setattr(made, name, function)
+                setattr(made, name, opened(function, *ways.get(name, ({}, []))))
         for name in kind.methods:
             found = _PROPERTY.match(name)
             if found is not None and issubclass(made, ScriptObject):  # for Python: the program calls the methods
@@ -338,6 +341,8 @@ class Program:
                 return parts[0] | None
             if head == "Union":
                 return functools.reduce(operator_of.or_, parts)
+            if head == "Future":  # what it will give is not known before
+                return flambeau.jit.Future
             if head in _GENERIC:
                 return _GENERIC[head][parts]
         raise NotScript(f"jit: {ast.unparse(node)} is no type of TorchScript")

@@ -100,7 +100,7 @@ class Script:
 def _raising(script, function, name, module=None):
     """The text of a function that is left out: it has the arguments and the result, and raises."""
     source = Source(script, function, module)
-    result = source.result if "return" in getattr(function, "__annotations__", {}) else "Tensor"
+    result = source.result if "return" in source.hints else "Tensor"
     text = quoted(f"{name} is left out of scripts (jit.ignore, jit.unused)")
     head = source.head(name).partition(" -> ")[0].rstrip(":")
     value = "None" if result == "NoneType" else f"uninitialized({result})"

@@ -13,6 +13,7 @@ from .._shown import shown
 from ..fx._source import parsed
 from ..nn import Module
 from ..ops import OPS
+from ._comments import KNOWN, Annotated, comments_of, hints_of
 from ._modules import ScriptFunction
 from ._types import NotScriptable, type_text
 
@@ -37,13 +38,15 @@ class Settled:
             if text is None:
                 lines, self.first = inspect.getsourcelines(function)
                 text = "".join(lines)
-            tree = parsed(text)
+            comments = comments_of(text)
+            tree = Annotated(comments).visit(parsed(text))
         except (OSError, TypeError, SyntaxError):
             raise NotScriptable(f"jit.script: the source of {shown(function.__name__)} is not at hand") from None
         self.node = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)), None)
         if self.node is None:
             raise NotScriptable(f"jit.script: {shown(function.__name__)} is no function that is written by def")
-        self.scope = {**function.__globals__, **_closure(function)}
+        self.hints = getattr(function, "__annotations__", {}) or hints_of(self.node, comments)
+        self.scope = {**KNOWN, **function.__globals__, **_closure(function)}
         if kind is not None:
             self.scope.setdefault(kind.__name__, kind)  # its methods may name it
         args = self.node.args
@@ -51,6 +54,7 @@ class Settled:
         stored = [n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         self.locals = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)} | set(stored)
         self.once = {name for name in stored if stored.count(name) == 1} - {a.arg for a in args.args}
+        self.slices = {}    # local name -> the ast.Slice that it is
         self.standing = {}  # local name -> the module or number that it stands for, in a loop that is written out
 
     def refuse(self, node, what):
@@ -184,6 +188,8 @@ class Settled:
 
     def _settled(self, node):
         """The value of an expression of what is known."""
+        if isinstance(node, ast.Slice):
+            return slice(*(None if part is None else self._settled(part) for part in (node.lower, node.upper, node.step)))
         names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         known = {self.receiver: self.owner, **self.standing}
         if names & self.locals - known.keys():

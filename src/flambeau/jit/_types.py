@@ -13,7 +13,7 @@ from .._shown import shown
 _TYPES = {flambeau.Tensor: "Tensor", int: "int", float: "float", bool: "bool", str: "str", complex: "complex",
           type(None): "NoneType", flambeau.device: "Device", flambeau.dtype: "int", typing.Any: "Any",
           flambeau.Size: "List[int]"}
-_GENERIC = {list: "List", dict: "Dict", tuple: "Tuple"}
+_GENERIC = {list: "List", dict: "Dict", tuple: "Tuple", flambeau.jit.Future: "Future"}
 
 
 class NotScriptable(NotImplementedError):
