@@ -33,11 +33,13 @@ class Classes:
     attributes  module -> {name: type} of what it has besides tensors and modules
     texts       {name of a module: [text]}, which is added to
     known       module -> the qualified name of a class that is written already, or None
+    hooks       module -> the lines that list its hooks
     """
 
-    def __init__(self, methods, attributes=lambda module: {}, texts=None, known=lambda module: None):
+    def __init__(self, methods, attributes=lambda module: {}, texts=None, known=lambda module: None,
+                 hooks=lambda module: []):
         self.methods, self.attributes, self.texts = methods, attributes, {} if texts is None else texts
-        self.known = known
+        self.known, self.hooks = known, hooks
         self._known = {}   # (class, text) -> qualified name
         self._of = {}      # id of a module -> qualified name
         self._numbers = 0
@@ -67,7 +69,8 @@ class Classes:
     def _declarations(self, module):
         parameters = [f'"{name}", ' for name in module._parameters]
         buffers = [f'"{name}", ' for name in module._buffers]
-        lines = [f"__parameters__ = [{''.join(parameters)}]", f"__buffers__ = [{''.join(buffers)}]"]
+        lines = [f"__parameters__ = [{''.join(parameters)}]", f"__buffers__ = [{''.join(buffers)}]",
+                 *self.hooks(module)]
         for table in (module._parameters, module._buffers):
             lines += [declared_as(name, "Tensor" if value is not None else "Optional[Tensor]")
                       for name, value in table.items()]

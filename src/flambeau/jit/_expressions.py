@@ -265,7 +265,8 @@ class Expressions(Inferred):
             return _torch("wait", args)
         if isinstance(function, Module):
             self.script.method(function, "forward", self._kinds(function.forward, args, keywords))
-            return ast.Call(ast.Attribute(self.path_of(function, node), "forward", ast.Load()), args, keywords)
+            name = self.script.called(function)
+            return ast.Call(ast.Attribute(self.path_of(function, node), name, ast.Load()), args, keywords)
         if isinstance(function, types.MethodType) and isinstance(function.__self__, Module):
             self.script.method(function.__self__, function.__name__, self._kinds(function, args, keywords))
             path = self.path_of(function.__self__, node)

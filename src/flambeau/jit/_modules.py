@@ -170,6 +170,10 @@ class RecursiveScriptModule(ScriptModule):
                 self.register_buffer(name, value)
             else:
                 object.__setattr__(self, name, value)
+        for name in kind.hooks.get("__forward_pre_hooks__", ()):
+            self.register_forward_pre_hook(getattr(type(self), name))
+        for name in kind.hooks.get("__forward_hooks__", ()):
+            self.register_forward_hook(getattr(type(self), name))
 
     def define(self, src):
         """Refused: methods of a finished program cannot be added."""

@@ -44,6 +44,7 @@ class Kind:
         base = dotted(node.bases[0]) if node.bases else None
         self.base = base[-1] if base else ""
         self.parameters, self.buffers, self.types, self.constants, self.methods, self.members = [], [], {}, {}, {}, {}
+        self.hooks = {}  # {table: names of methods}
         for item in node.body:
             self._take(item)
         self.open_names = frozenset((*self.types, *self.methods, *self.constants)) - {"_is_full_backward_hook"}
@@ -55,6 +56,8 @@ class Kind:
                     name in ("_kind", "_program", "_open_names")):
                 raise NotScript(f"jit: {filename}: the class {shown(node.name)} may not have an attribute "
                                 f"{shown(name)}")
+        if any(name not in self.methods for names in self.hooks.values() for name in names):
+            raise NotScript(f"jit: {filename}: the class {shown(node.name)} lists a hook that it has not")
 
     def _take(self, item):
         if isinstance(item, ast.FunctionDef):
@@ -75,9 +78,7 @@ class Kind:
         elif name == "__annotations__" and isinstance(value, ast.List) and not value.elts:
             pass  # entries follow
         elif name in ("__forward_hooks__", "__forward_pre_hooks__"):
-            if ast.literal_eval(value):
-                raise NotImplementedError(f"jit: {self.filename}: the class {shown(self.node.name)} has hooks that are "
-                                          "part of the program, which are not available")
+            self.hooks[name] = ast.literal_eval(value)
         elif self.base == "Enum":
             self.members[name] = ast.literal_eval(value)
         else:
@@ -206,6 +207,7 @@ class Program:
     def _methods(self, kind, made):
         names = {name: f"{kind.qualified}.{name}" for name in kind.methods}
         ways = {name: ways_of(self, node) for name, node in kind.methods.items() if kind.base == "Module"}
+        alike = {full: self.scope[full] for full in names.values() if full in self.scope}  # hooks are functions, too
         executed(self, kind.filename, [function_def(self, kind.filename, node, kind, names[name])
                                        for name, node in kind.methods.items()])
         for name, full in names.items():
@@ -213,6 +215,7 @@ class Program:
             function.__name__, function.__qualname__ = name, f"{kind.node.name}.{name}"
             if name == "__init__" or name not in vars(_BASES.get(kind.qualified, ScriptObject)):
                 setattr(made, name, opened(function, *ways.get(name, ({}, []))))
+        self.scope.update(alike)
         for name in kind.methods:
             found = _PROPERTY.match(name)
             if found is not None and issubclass(made, ScriptObject):  # for Python: the program calls the methods

@@ -6,6 +6,7 @@ import inspect
 from .._places import is_ours
 from ..nn import Module
 from ._classes import Classes, Constants, home_of
+from ._hooks import CALLED, called, listed
 from ._layers import defines, forward_of
 from ._merging import Merged, attributes_of, finished
 from ._objects import Kinds
@@ -26,6 +27,7 @@ class Script:
         self.constants = Constants()
         self.methods = {}     # id of a module -> {name: text}
         self.modules = []     # those modules: their ids must stay theirs
+        self.hooks = {}       # (id of a module, name) -> its hook
 
     def program(self):
         """The Program of what is written."""
@@ -83,6 +85,10 @@ class Script:
             raise NotScriptable(f"jit.script: {type(module).__name__}.{name} calls itself, which a program cannot; "
                                 "write a loop")
 
+    def called(self, module):
+        """The method that a call of a module is, whose `forward` is written."""
+        return called(self, module)
+
     def _method(self, module, name, kinds):
         function = inspect.unwrap(getattr(type(module), name))
         if getattr(function, "_jit_unused", False):
@@ -92,8 +98,6 @@ class Script:
             found = forward_of(self, module, owner)
             if found is not None:
                 return found
-        if module._forward_hooks or module._forward_pre_hooks:
-            raise NotScriptable(f"jit.script: the {type(module).__name__} has hooks, which a program has not")
         return Source(self, function, module, kinds).text(name)
 
 
@@ -142,14 +146,18 @@ def scripted_module(module):
     exported = [name for name in dir(type(module)) if getattr(getattr(type(module), name), "_jit_export", False)]
     for name in (*_forward(module), *exported):
         script.method(module, name)
+    if _forward(module):
+        script.called(module)
     for child in module.modules():
         if id(child) not in script.methods:  # nobody calls it but who takes it out of the program
             with contextlib.suppress(NotScriptable):
                 for name in _forward(child):
                     script.method(child, name)
+                    script.called(child)
     classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()),
                       lambda m: _attributes(m, script.kinds), script.texts,
-                      lambda m: script.merged.names(m._program)[m._kind.qualified] if finished(m) else None)
+                      lambda m: script.merged.names(m._program)[m._kind.qualified] if finished(m) else None,
+                      lambda m: listed(m) if CALLED in script.methods.get(id(m), {}) else [])
     classes.of(module)
     return script.program().module(module, classes, names=script.kinds.names)
 

@@ -44,6 +44,8 @@ def type_text(kind, named=lambda kind: None):
         texts = [type_text(part, named) for part in others]
         inner = texts[0] if len(others) == 1 else f"Union[{', '.join(texts)}]"
         return inner if len(others) == len(parts) else f"Optional[{inner}]"
+    if origin is tuple and not parts:
+        return "Tuple[()]"
     if origin in _GENERIC:
         return f"{_GENERIC[origin]}[{', '.join(type_text(part, named) for part in parts if part is not Ellipsis)}]"
     if origin is typing.Final or kind in _GENERIC:
