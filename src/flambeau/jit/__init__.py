@@ -116,8 +116,9 @@ _CLASSES = {}
 
 def _marked(name):
     def mark(fn):
-        with contextlib.suppress(AttributeError, TypeError):  # of a property there is nothing to mark
-            setattr(fn, name, True)
+        for each in [fn.fget, fn.fset] if _isinstance(fn, property) else [fn]:
+            with contextlib.suppress(AttributeError, TypeError):  # what takes no marks has no program, either
+                setattr(each, name, True)
         return fn
 
     return mark
@@ -196,6 +197,12 @@ def _parts_fit(obj, origin, parts):
     if origin is tuple and not (len(parts) == 2 and parts[1] is ...):
         return len(obj) == len(parts) and all(map(isinstance, obj, parts))
     return all(isinstance(item, parts[0]) for item in obj)
+
+
+def _unwrap_optional(x):
+    """`x`, which may not be None: AssertionError if it is. Compilers know then that it is a value."""
+    assert x is not None, "jit._unwrap_optional: expected a value, got None"
+    return x
 
 
 def fork(func, *args, **kwargs):

@@ -1,7 +1,10 @@
 """The classes of modules in a program, which hold its tensors, and the names of what is in it."""
 
+import inspect
 import keyword
 import textwrap
+
+from .._places import is_ours
 
 
 class Constants:
@@ -16,6 +19,15 @@ class Constants:
             self._found[id(value)] = len(self.values)
             self.values.append(value)
         return f"CONSTANTS.c{self._found[id(value)]}"
+
+
+def is_property(kind, name, part="getter"):
+    """Whether a class of modules has a property of its own that programs may call: get ("getter") or set."""
+    held = inspect.getattr_static(kind, name, None)
+    if not isinstance(held, property) or name in getattr(kind, "__jit_unused_properties__", ()):
+        return False
+    function = held.fget if part == "getter" else held.fset
+    return function is not None and not is_ours(function.__module__) and not getattr(held.fget, "_jit_unused", False)
 
 
 def attribute_path(path, root="self"):

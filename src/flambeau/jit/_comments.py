@@ -61,16 +61,16 @@ def _signature(text):
 
 
 def annotations_of(function):
-    """{argument, or "return": its type} of a function: its annotations, or else what comments tell."""
+    """{argument, or "return": its type} of a function: its annotations, and what comments tell besides."""
     found = getattr(function, "__annotations__", {})
-    if found:
+    if "return" in found:
         return found
     try:
         text = inspect.getsource(function)
         node = next(n for n in ast.walk(parsed(text)) if isinstance(n, ast.FunctionDef)) if _MARK in text else None
     except (OSError, TypeError, SyntaxError, StopIteration):
         return found
-    return found if node is None else hints_of(node, comments_of(text))
+    return found if node is None else {**hints_of(node, comments_of(text)), **found}
 
 
 class Annotated(ast.NodeTransformer):

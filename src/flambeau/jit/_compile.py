@@ -29,7 +29,7 @@ _CONSTANTS = {"inf": math.inf, "nan": math.nan}
 #: dunder methods that a class of a program may have
 SPECIAL = frozenset(f"__{name}__" for name in (
     "init repr enter exit len contains getitem setitem delitem eq ne lt le gt ge add sub mul truediv floordiv mod pow "
-    "neg and or xor call iter bool hash str int float").split())
+    "neg and or xor call iter bool hash str int float post_init").split())
 _STATEMENTS = (ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.If, ast.While, ast.For, ast.Pass,
                ast.Break, ast.Continue, ast.Assert, ast.Raise, ast.With, ast.Delete, ast.FunctionDef)
 _PLAIN_NODES = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Subscript, ast.Slice, ast.BinOp, ast.UnaryOp,

@@ -1,6 +1,7 @@
 """The expressions of a source, on their way to TorchScript: each name is looked up where the function would find it."""
 
 import ast
+import collections
 import enum
 import inspect
 import math
@@ -14,9 +15,10 @@ from .._aten.lookup import FUNCTIONS
 from .._aten.numbers import NUMBERS
 from .._aten.spelling import Raw, is_made_of_others, spelled
 from .._shown import shown
+from .._tensor.types import TensorType
 from ..nn import Module
 from ..nn import functional as F
-from ._classes import attribute_path
+from ._classes import attribute_path, is_property
 from ._compile import BUILTINS
 from ._inferred import Inferred
 from ._modules import ScriptFunction
@@ -98,6 +100,9 @@ class Expressions(Inferred):
         kind = self.own_class(node.value)
         if kind is not None:
             return self._of_object(node, kind)
+        getter = self.property_of(node, "getter") if isinstance(node.ctx, ast.Load) else None
+        if getter is not None:
+            return ast.Call(getter, [], [])
         held, value = self._attribute_value(node)
         if held and isinstance(value, enum.Enum) and isinstance(value, (int, str)) and isinstance(node.ctx, ast.Load):
             return self.constant(value, node)
@@ -108,6 +113,18 @@ class Expressions(Inferred):
             self.refuse(node, f"the attribute {node.attr} is {shown(value)}, which TorchScript has not")
         node.value = self.expression(node.value)
         return node
+
+    def property_of(self, node, part):
+        """The method that gets or sets a property of a module; None for what is no property, or has no program."""
+        known, owner = self.static(node.value)
+        if not known or not isinstance(owner, Module) or not is_property(type(owner), node.attr, part):
+            return None
+        name = f"__{node.attr}_{part}"
+        try:
+            self.script.method(owner, name)
+        except NotScriptable:
+            return None
+        return ast.Attribute(self.path_of(owner, node), name, ast.Load())
 
     def _of_object(self, node, kind):
         """An attribute of an object: its own, a property, or a constant of its class."""
@@ -261,8 +278,12 @@ class Expressions(Inferred):
         qualified = self.named(function) if isinstance(function, type) else None
         if qualified is not None:
             return ast.Call(node_of(qualified), args, keywords)
-        if function is jit.wait:
-            return _torch("wait", args)
+        if function in (jit.wait, jit._unwrap_optional):
+            return _torch(function.__name__, args)
+        if isinstance(function, TensorType):
+            return self._of_dtype(function.dtype, args, node)
+        if function is collections.OrderedDict:
+            return ast.Call(ast.Name("dict", ast.Load()), args, keywords)
         if isinstance(function, Module):
             self.script.method(function, "forward", self._kinds(function.forward, args, keywords))
             name = self.script.called(function)
@@ -282,6 +303,12 @@ class Expressions(Inferred):
                 return ast.Call(node_of(names[function.qualified_name]), args, keywords)
             function = function.__wrapped__
         return self._function(function, args, keywords, node)
+
+    def _of_dtype(self, dtype, args, node):
+        """`LongTensor([1, 2])`: a tensor of those values, or of such a shape."""
+        kind = ast.keyword("dtype", self.constant(dtype, node))
+        is_list = len(args) == 1 and (isinstance(args[0], (ast.List, ast.Tuple)) or not self.inferred(args[0]) == "int")
+        return _torch("tensor", args, [kind]) if is_list else _torch("empty", [ast.List(args, ast.Load())], [kind])
 
     def _forked(self, node):
         """What is forked is a function by its name, or a module's method."""

@@ -1,6 +1,7 @@
 """Types of a source's expressions, as far as the source tells them: TorchScript wants those of attributes declared."""
 
 import ast
+import collections
 import enum
 import functools
 import types
@@ -151,6 +152,11 @@ class Inferred(Settled):
         if function is jit.fork and node.args:
             inner = self.inferred(ast.Call(node.args[0], node.args[1:], node.keywords))
             return inner and f"Future[{inner}]"
+        if function is jit._unwrap_optional and node.args:
+            found = self.inferred(node.args[0])
+            return found and without_none(found)
+        if function in (dict, collections.OrderedDict) and not node.args:
+            return "Dict[str, Tensor]"
         if function is jit.wait and node.args:
             return _waited(self.inferred(node.args[0]))
         hint = annotations_of(function).get("return")

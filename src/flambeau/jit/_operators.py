@@ -63,13 +63,16 @@ class _Both:
     """An operator that has forms for tensors, and others for numbers, texts, lists and dicts."""
 
     def __init__(self, tensors, plain):
-        self.tensors, self.plain = tensors, plain
+        self.tensors, self.plain, self.is_of_lists = tensors, plain, plain in _OF_LISTS
 
     def __call__(self, *args, **kwargs):
         """The form for the arguments: tensors may stand in a list."""
         for x in args:
-            if isinstance(x, _C.Tensor) or (type(x) is list and x and isinstance(x[0], _C.Tensor)
-                                            and self.plain not in _OF_LISTS):
+            if isinstance(x, _C.Tensor):
+                return self.tensors(*args, **kwargs)
+            if type(x) is list and self.is_of_lists:
+                break
+            if type(x) is list and x and isinstance(x[0], _C.Tensor):
                 return self.tensors(*args, **kwargs)
         return self.plain(*args, **kwargs)
 
@@ -77,7 +80,7 @@ class _Both:
 #: what a list of tensors is given to as a list
 _OF_LISTS = {PLAIN[name] for name in """
     len append __getitem__ _set_item slice select extend insert pop clear reverse copy list Delete __contains__ index
-    __is__ __isnot__ remove count eq ne add add_ mul
+    __is__ __isnot__ remove count eq ne add add_ mul sort sorted update setdefault values keys items
 """.split()}
 _FOUND = {}
 

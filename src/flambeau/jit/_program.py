@@ -31,7 +31,7 @@ _BASES = {f"__torch__.torch.{home}.autocast_mode.autocast": Autocast for home in
 _TAKEN = frozenset(dir(RecursiveScriptModule)) - {"forward", "training", "extra_repr"} | frozenset(
     vars(flambeau.nn.Module())) - {"training"}
 #: the methods of a property
-_PROPERTY = re.compile(r"__([A-Za-z]\w*?)_(?:getter|setter)$")
+PROPERTY = re.compile(r"__([A-Za-z]\w*?)_(?:getter|setter)$")
 #: dunder methods that a module of a program may have
 _OF_MODULES = frozenset(("__len__", "__contains__", "__getitem__"))
 
@@ -50,7 +50,7 @@ class Kind:
         self.open_names = frozenset((*self.types, *self.methods, *self.constants)) - {"_is_full_backward_hook"}
         for name in self.open_names:
             special = _OF_MODULES if self.base == "Module" else SPECIAL
-            is_method = name in self.methods and (name in special or _PROPERTY.match(name))
+            is_method = name in self.methods and (name in special or PROPERTY.match(name))
             if (name.startswith("__") and not is_method) or (
                     self.base == "Module" and name in _TAKEN and name not in special) or (
                     name in ("_kind", "_program", "_open_names")):
@@ -217,7 +217,7 @@ class Program:
                 setattr(made, name, opened(function, *ways.get(name, ({}, []))))
         self.scope.update(alike)
         for name in kind.methods:
-            found = _PROPERTY.match(name)
+            found = PROPERTY.match(name)
             if found is not None and issubclass(made, ScriptObject):  # for Python: the program calls the methods
                 both = [getattr(made, f"__{found[1]}_{part}", None) for part in ("getter", "setter")]
                 setattr(made, found[1], property(*both))

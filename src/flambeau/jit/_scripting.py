@@ -10,7 +10,7 @@ from ._hooks import CALLED, called, listed
 from ._layers import defines, forward_of
 from ._merging import Merged, attributes_of, finished
 from ._objects import Kinds
-from ._program import Program
+from ._program import PROPERTY, Program
 from ._source import Source
 from ._types import NotScriptable, type_of, type_text
 from ._writing import quoted
@@ -90,6 +90,10 @@ class Script:
         return called(self, module)
 
     def _method(self, module, name, kinds):
+        part = PROPERTY.match(name)
+        if part is not None:
+            held = inspect.getattr_static(type(module), part[1])
+            return Source(self, held.fget if name.endswith("_getter") else held.fset, module, kinds).text(name)
         function = inspect.unwrap(getattr(type(module), name))
         if getattr(function, "_jit_unused", False):
             return _raising(self, function, name, module)

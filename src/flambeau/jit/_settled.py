@@ -45,7 +45,7 @@ class Settled:
         self.node = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)), None)
         if self.node is None:
             raise NotScriptable(f"jit.script: {shown(function.__name__)} is no function that is written by def")
-        self.hints = getattr(function, "__annotations__", {}) or hints_of(self.node, comments)
+        self.hints = {**hints_of(self.node, comments), **getattr(function, "__annotations__", {})}
         self.scope = {**KNOWN, **function.__globals__, **_closure(function)}
         if kind is not None:
             self.scope.setdefault(kind.__name__, kind)  # its methods may name it
@@ -189,7 +189,8 @@ class Settled:
     def _settled(self, node):
         """The value of an expression of what is known."""
         if isinstance(node, ast.Slice):
-            return slice(*(None if part is None else self._settled(part) for part in (node.lower, node.upper, node.step)))
+            bounds = (node.lower, node.upper, node.step)
+            return slice(*(None if bound is None else self._settled(bound) for bound in bounds))
         names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         known = {self.receiver: self.owner, **self.standing}
         if names & self.locals - known.keys():

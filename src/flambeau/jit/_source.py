@@ -175,6 +175,8 @@ class Source(Expressions):
     def _setter(self, target):
         """The method that assigns to a property of an object; None for other targets."""
         kind = self.own_class(target.value) if isinstance(target, ast.Attribute) else None
+        if kind is None and isinstance(target, ast.Attribute):
+            return self.property_of(target, "setter")
         if kind is None or not isinstance(inspect.getattr_static(kind, target.attr, None), property):
             return None
         return ast.Attribute(self.expression(target.value), f"__{target.attr}_setter", ast.Load())

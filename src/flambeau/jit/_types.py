@@ -1,6 +1,7 @@
 """Types as TorchScript writes them: those of annotations, and those of values."""
 
 import ast
+import dataclasses
 import enum
 import types
 import typing
@@ -30,6 +31,8 @@ def resolved(kind, scope):
 
 def type_text(kind, named=lambda kind: None):
     """A type as TorchScript writes it; `named` gives the names of classes of one's own."""
+    if isinstance(kind, dataclasses.InitVar):
+        kind = kind.type
     if isinstance(kind, typing.ForwardRef):
         kind = kind.__forward_arg__
     if isinstance(kind, str):
