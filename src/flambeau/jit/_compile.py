@@ -321,6 +321,8 @@ class Function:
 
     def call(self, node):
         names = dotted(node.func)
+        if names is not None and names[:2] == ["torch", "jit"] and "torch" not in self.locals:
+            names = names[2:] if names[2:] in (["isinstance"], ["annotate"], ["fork"], ["_fork"]) else names
         if names is not None and names[0] not in self.locals:
             special = getattr(self, f"_call_{names[0]}", None) if len(names) == 1 else None
             if special is not None:
@@ -367,7 +369,10 @@ class Function:
                      [self.expression(node.args[0]), self.outside(f"$type {ast.unparse(node.args[1])}", kind)])
 
     def _call_fork(self, node):
-        return _call(self.outside("$fork", flambeau.jit.fork), [self.expression(a) for a in node.args])
+        named = [ast.keyword(k.arg, self.expression(k.value)) for k in node.keywords]
+        return ast.Call(self.outside("$fork", flambeau.jit.fork), [self.expression(a) for a in node.args], named)
+
+    _call__fork = _call_fork
 
     def _call_hasattr(self, node):
         return _call(self.outside("$hasattr", _has), [self.expression(a) for a in node.args])
