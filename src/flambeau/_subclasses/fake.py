@@ -1,8 +1,14 @@
 """FakeTensor itself: shape, dtype and device of a tensor without its values."""
 
+from contextvars import ContextVar
+
 from .. import _C
 from .._symbolic.expressions import Call
 from .._symbolic.numbers import SymFloat, SymNode
+
+
+#: where a program keeps detach() as a step, what gives its result for a tensor; None elsewhere: the tensor's own memory
+detaching = ContextVar("detaching", default=None)
 
 
 class DataDependentOutputException(RuntimeError):
@@ -52,6 +58,20 @@ class FakeTensor(_C.Tensor):
 
     def __repr__(self, *, tensor_contents=None):
         return f"FakeTensor(..., size={tuple(self.shape)}, dtype={self.dtype})"
+
+    def detach(self):
+        """The same without history."""
+        result = detaching.get()
+        return _C.Tensor.detach(self) if result is None else result(self)
+
+    @property
+    def data(self):
+        """As detach()."""
+        return _C.Tensor.data.__get__(self) if detaching.get() is None else self.detach()
+
+    @data.setter
+    def data(self, value):
+        _C.Tensor.data.__set__(self, value)
 
     def item(self):
         """The number in it: where sizes may be open, an open one."""

@@ -9,6 +9,7 @@ A program is text (_program.py), compiled to Python that reaches nothing but ope
 
 import contextlib
 import copy
+import functools
 import importlib
 import types
 import typing
@@ -33,6 +34,7 @@ from ._modules import TopLevelTracedModule as TopLevelTracedModule
 from ._state import TracerWarning as TracerWarning
 from ._state import TracingCheckError as TracingCheckError
 from ._state import is_tracing as is_tracing
+from ._state import keeping
 from ._state import optimized_execution as optimized_execution
 from ._state import set_fusion_strategy as set_fusion_strategy
 
@@ -150,7 +152,29 @@ def _unchanged(fn):
     return fn
 
 
-script_if_tracing = _script_if_tracing = _overload = _overload_method = _unchanged
+_overload = _overload_method = _unchanged
+
+
+def script_if_tracing(fn):
+    """`fn`, which is scripted where a trace calls it: its branches and loops become part of the program.
+
+    >>> import flambeau
+    >>> @flambeau.jit.script_if_tracing
+    ... def folded(x: flambeau.Tensor) -> flambeau.Tensor:
+    ...     return x if bool(x.sum() > 0) else -x
+    >>> flambeau.jit.trace(folded, flambeau.ones(2))(flambeau.tensor([-1.0, -2.0]))
+    tensor([1., 2.])
+    """
+    scripted = ScriptFunction(fn)
+
+    @functools.wraps(fn)
+    def call(*args, **kwargs):
+        return fn(*args, **kwargs) if keeping.get() is None else scripted(*args, **kwargs)
+
+    return call
+
+
+_script_if_tracing = script_if_tracing
 
 
 def interface(obj):

@@ -11,6 +11,7 @@ import flambeau
 from .._aten.numbers import dtype_of
 from .._shown import shown
 from ._errors import converted, is_foreign
+from ._state import keeping
 
 
 class Attribute(typing.NamedTuple):
@@ -219,6 +220,13 @@ class RecursiveScriptModule(ScriptModule):
     def _of_modules(self):
         return self.original_name in ("Sequential", "ModuleList", "ModuleDict")
 
+    def __copy__(self):
+        made = type(self)()
+        vars(made).update(vars(self))
+        for name in ("_parameters", "_buffers", "_modules"):
+            setattr(made, name, getattr(self, name).copy())
+        return made
+
     def __deepcopy__(self, memo):
         made = memo[id(self)] = type(self)()
         vars(made).update(copy.deepcopy(vars(self), memo))
@@ -261,8 +269,9 @@ class ScriptFunction(Stored):
         return self._made
 
     def __call__(self, *args, **kwargs):
+        keep = keeping.get()
         try:
-            return self._function(*args, **kwargs)
+            return self._function(*args, **kwargs) if keep is None else keep(self, args, kwargs)
         except Exception:
             if is_foreign():
                 raise converted()  # noqa: B904 (it has the cause of the first)

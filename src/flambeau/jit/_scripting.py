@@ -29,10 +29,10 @@ class Script:
         self.modules = []     # those modules: their ids must stay theirs
         self.hooks = {}       # (id of a module, name) -> its hook
 
-    def program(self):
+    def program(self, name="<script>"):
         """The Program of what is written."""
         texts = {home: "".join(parts) for home, parts in self.texts.items()}
-        return Program(texts, self.constants.values, "<script>")
+        return Program(texts, self.constants.values, name)
 
     def function(self, function, kinds=()):
         """The qualified name of a function of the program; `kinds` are the types of its first call's constants."""
@@ -85,6 +85,18 @@ class Script:
             raise NotScriptable(f"jit.script: {type(module).__name__}.{name} calls itself, which a program cannot; "
                                 "write a loop")
 
+    def text(self, module):
+        """The methods of a module."""
+        return "".join(self.methods.get(id(module), {}).values())
+
+    def merged_name(self, module):
+        """The name of a finished module's class, which becomes a part of the program; None of others."""
+        return self.merged.names(module._program)[module._kind.qualified] if finished(module) else None
+
+    def listed(self, module):
+        """The lines that list the hooks of a module, where they are methods of the program."""
+        return listed(module) if CALLED in self.methods.get(id(module), {}) else []
+
     def called(self, module):
         """The method that a call of a module is, whose `forward` is written."""
         return called(self, module)
@@ -117,7 +129,7 @@ def _raising(script, function, name, module=None):
 
 # ---- what script returns ---------------------------------------------------------------------------------------------
 
-def _attributes(module, kinds):
+def attributes_in(module, kinds):
     """{name: type} of the plain values that a module holds; objects are those of classes that its methods name."""
     if finished(module):
         return attributes_of(module)
@@ -158,10 +170,8 @@ def scripted_module(module):
                 for name in _forward(child):
                     script.method(child, name)
                     script.called(child)
-    classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()),
-                      lambda m: _attributes(m, script.kinds), script.texts,
-                      lambda m: script.merged.names(m._program)[m._kind.qualified] if finished(m) else None,
-                      lambda m: listed(m) if CALLED in script.methods.get(id(m), {}) else [])
+    classes = Classes(script.text, lambda m: attributes_in(m, script.kinds), script.texts,
+                      script.merged_name, script.listed)
     classes.of(module)
     return script.program().module(module, classes, names=script.kinds.names)
 
