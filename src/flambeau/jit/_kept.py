@@ -4,9 +4,10 @@ import ast
 import contextlib
 import functools
 import inspect
+import itertools
 
 from .. import _C
-from .._subclasses.fake import FakeTensor
+from .._subclasses.fake import FakeTensor, assumed
 from .._subclasses.symbolic_tensor import SymbolicTensor
 from .._tensor.overriding import disable_torch_dispatch
 from ..fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_innermost_proxy_mode
@@ -62,10 +63,23 @@ def _called(function, module, *args, **kwargs):
     if mode is None or not mode.enable_tracing or given.kwargs:
         return function(*args, **kwargs)
     with disable_proxy_modes_tracing():
-        result = _pytree.tree_map(own, function(*given.args))
+        result = _pytree.tree_map(own, _result(function, given.args))
     target = ScriptCall(function, module)
     node = mode.tracer.create_node("call_function", target, mode.tracer.of_value(tuple(given.args)), {})
     return mode.track(result, node)
+
+
+def _result(function, args):
+    """What the function gives; without values, what it gives where it takes the one way or the other."""
+    for truth in (False, True):
+        before = assumed.set(itertools.repeat(truth, 64))  # a loop may wait for the other
+        try:
+            return function(*args)
+        except Exception:
+            if truth:
+                raise
+        finally:
+            assumed.reset(before)
 
 
 def own(x):
