@@ -6,11 +6,10 @@ from .. import _C
 from .._symbolic.expressions import Call
 from .._symbolic.numbers import SymFloat, SymNode
 
-
 #: where a program keeps detach() as a step, what gives its result for a tensor; None elsewhere: the tensor's own memory
 detaching = ContextVar("detaching", default=None)
 #: where a program is run for the shapes of its results alone: an iterator of truths that tensors of one bool have then
-assumed = ContextVar("assumed", default=iter(()))
+assumed = ContextVar("assumed", default=None)
 
 
 class DataDependentOutputException(RuntimeError):
@@ -106,7 +105,8 @@ def is_fake(x):
 
 def opened(tensor, env):
     """A SymInt, SymFloat or SymBool for the number in a tensor without values."""
-    truth = next(assumed.get(), None) if tensor.dtype is _C.bool else None
+    truths = assumed.get()
+    truth = next(truths, None) if truths is not None and tensor.dtype is _C.bool else None
     if truth is not None:
         return truth
     if _C.Tensor.numel(tensor) != 1 or tensor.dtype.is_complex or not env.allow_scalar_outputs:

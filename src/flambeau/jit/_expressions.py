@@ -308,7 +308,7 @@ class Expressions(Inferred):
         """`LongTensor([1, 2])`: a tensor of those values, or of such a shape."""
         kind = ast.keyword("dtype", self.constant(dtype, node))
         args = args or [ast.Constant(0)]
-        is_list = len(args) == 1 and (isinstance(args[0], (ast.List, ast.Tuple)) or not self.inferred(args[0]) == "int")
+        is_list = len(args) == 1 and self.inferred(args[0]) != "int"
         return _torch("tensor", args, [kind]) if is_list else _torch("empty", [ast.List(args, ast.Load())], [kind])
 
     def _forked(self, node):

@@ -1,8 +1,9 @@
 """What a program makes of values that Python gives it: members, named tuples and objects of classes of one's own.
 
-A program has classes of its own, also where it was read from a file. Where a function declares one, a value of the class
-that the program was made of, or of one alike, becomes one of the program's: members by their names, objects by their
-attributes. Nothing of an object is read but what it holds and the class declares, and that must be of the declared type.
+A program has classes of its own, also where it was read from a file. Where a function declares one, a value of the
+class that the program was made of, or of one alike, becomes one of the program's: members by their names, objects by
+their attributes. Nothing of an object is read but what it holds and the class declares, and that must be of the
+declared type.
 """
 
 import ast
@@ -16,7 +17,7 @@ from ._compile import dotted
 
 
 def ways_of(program, node):
-    """{argument: what makes it the program's} of a FunctionDef."""
+    """({argument: what makes it the program's}, all arguments) of a FunctionDef."""
     args = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
     found = {arg.arg: arg.annotation and _way(program, arg.annotation) for arg in args}
     return {name: way for name, way in found.items() if way is not None}, [arg.arg for arg in args]
@@ -29,7 +30,7 @@ def opened(function, ways, names):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        given = [ways[name](x) if name in ways else x for name, x in zip(names, args)]  # noqa: B905
+        given = [ways[name](x) if name in ways else x for name, x in zip(names, args)]
         named = {name: ways[name](x) if name in ways else x for name, x in kwargs.items()}
         return function(*given, *args[len(given):], **named)
 

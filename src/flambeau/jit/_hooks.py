@@ -1,7 +1,7 @@
 """Hooks of modules in a program: methods of the module's class, and one more that calls them around `forward`.
 
-A class lists them as `__forward_pre_hooks__` and `__forward_hooks__`, for calls from Python. Calls inside the program go
-to `forward_with_hooks`; those that the source writes as `module.forward(x)` leave the hooks out, as Python does.
+A class lists them as `__forward_pre_hooks__` and `__forward_hooks__`, for calls from Python. Calls inside the program
+go to `forward_with_hooks`; those that the source writes as `module.forward(x)` leave the hooks out, as Python does.
 """
 
 import ast
@@ -37,20 +37,20 @@ def called(script, module):
 
 def listed(module):
     """The lines of a class that list the hooks of its modules."""
-    names = [[hook.__name__ for hook in hooks] for hooks in hooks_of(module)]
-    tables = zip(("__forward_pre_hooks__", "__forward_hooks__"), names, strict=True)
-    return [f"{table} = [{''.join(f'{chr(34)}{name}{chr(34)}, ' for name in found)}]" for table, found in tables if found]
+    texts = ["".join(f'"{hook.__name__}", ' for hook in hooks) for hooks in hooks_of(module)]
+    tables = zip(("__forward_pre_hooks__", "__forward_hooks__"), texts, strict=True)
+    return [f"{table} = [{text}]" for table, text in tables if text]
 
 
 def _kind(script, module, hook, texts):
     """(name, type of its result) of a hook, which becomes a method."""
-    if any(table for table in (module._forward_pre_hooks_with_kwargs, module._forward_hooks_with_kwargs,
-                               module._forward_hooks_always_called)):
+    if (module._forward_pre_hooks_with_kwargs or module._forward_hooks_with_kwargs
+            or module._forward_hooks_always_called):
         raise NotScriptable("jit.script: hooks of programs take the positional arguments alone, and run where forward "
                             "does not raise: leave with_kwargs and always_call out")
     name = getattr(hook, "__name__", "")
     written = script.hooks.setdefault((id(module), name), hook)
-    if not name.isidentifier() or written is not hook or (hasattr(type(module), name) or name in vars(module)):
+    if not name.isidentifier() or written is not hook or hasattr(type(module), name) or name in vars(module):
         raise NotScriptable(f"jit.script: a hook of the {type(module).__name__} needs a name that no other hook, "
                             f"method or attribute has, got {name!r}")
     source = Source(script, hook, module)

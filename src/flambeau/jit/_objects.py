@@ -185,7 +185,9 @@ class Kinds:
 
 def _is_own(kind):
     written_in_python = isinstance(kind, type) and bool(kind.__flags__ & _HEAP) and not kind.__flags__ & _IMMUTABLE
-    if not written_in_python or isinstance(kind, TensorType) or is_ours(kind.__module__ or "") or kind.__module__ in ("typing", "types"):
+    if not written_in_python or isinstance(kind, TensorType):
+        return False
+    if is_ours(kind.__module__ or "") or kind.__module__ in ("typing", "types"):
         return False
     if issubclass(kind, enum.Enum) and issubclass(kind, (int, str)):
         return False

@@ -306,9 +306,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
             traces[name] = _recorded(_with_forward(mod, name), *_given(given, example_inputs_is_kwarg))
     text = "".join(_method(name, *both, methods, "SELF") for name, both in traces.items())
     script = methods.script
-    classes = Classes(lambda module: text if module is mod else script.text(module) or methods.text(module),
-                      lambda module: attributes_in(module, script.kinds) if script.text(module) else {}, script.texts,
-                      lambda module: None if methods.text(module) else script.merged_name(module), script.listed)
+    classes = _classes(mod, text, methods)
     classes.of(mod)
     program = script.program("<trace>")
     program.calls = {classes.of(module): methods.calls[id(module)] for module in mod.modules()
@@ -323,6 +321,20 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
             compared(getattr(mod, name), getattr(made, name), _all_inputs(given, more, example_inputs_is_kwarg),
                      check_tolerance, mod)
     return made
+
+
+def _classes(mod, text, methods):
+    """The classes of a traced module and those inside: with the methods of the trace, or as they are scripted."""
+    script = methods.script
+
+    def merged(module):
+        return None if methods.text(module) else script.merged_name(module)
+
+    def attributes(module):
+        return attributes_in(module, script.kinds) if script.text(module) or merged(module) else {}
+
+    return Classes(lambda module: text if module is mod else script.text(module) or methods.text(module), attributes,
+                   script.texts, merged, script.listed)
 
 
 def _with_forward(mod, name):
