@@ -64,6 +64,13 @@ def test_values_of_classes(function, args):
         assert program(Counter(3), None) == objects(Counter(3), None) == 8
 
 
+def test_objects_are_shared_with_scripts():
+    counter = flambeau.jit.script(Counter(1))
+    assert flambeau.jit.script(objects)(counter, None) == 4 and counter.n == 3
+    with pytest.raises(TypeError, match="expected a function"):
+        flambeau.jit.script(3)
+
+
 def test_modules_take_them_by_name():
     program = through(flambeau.jit.script(Taking()))
     x = flambeau.ones(2)

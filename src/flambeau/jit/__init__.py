@@ -20,6 +20,7 @@ import flambeau
 from .. import _C
 from .._absent import refusal, say_once
 from .._graph.inside import is_scripting as is_scripting
+from .._places import is_ours
 from .._shown import shown
 from ..futures import Future as Future
 from ._containers import ScriptDict, ScriptList
@@ -53,7 +54,8 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     The program is written from the source when it is asked for: by `code`, and by `save`, whose file needs nothing of
     that source. What has no form in TorchScript is a NotImplementedError then, which says where it stands.
 
-    A Module comes back as a copy that shares its tensors, of a class that also is a ScriptModule; a class as it is.
+    A Module comes back as a copy that shares its tensors, of a class that also is a ScriptModule; a class as it is, and
+    so does an object of a class of one's own.
     A list or dict comes back as a copy whose items have one type. Modules that define `__prepare_scriptable__()` are
     replaced by what it gives.
 
@@ -66,6 +68,8 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     """
     if type(obj) in _CONTAINERS:
         return _CONTAINERS[type(obj)](obj)
+    if not callable(obj) and type(obj).__flags__ & _HEAP and not is_ours(type(obj).__module__):
+        return obj
     if not callable(obj):
         raise TypeError(f"jit.script: expected a function, class or Module, got {shown(obj)}")
     if _isinstance(obj, (ScriptModule, ScriptFunction, type)):
@@ -76,6 +80,7 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
 
 
 _CONTAINERS = {list: ScriptList, dict: ScriptDict}
+_HEAP = 1 << 9  # of type.__flags__: classes that a program made
 
 
 def _prepared(module, known):

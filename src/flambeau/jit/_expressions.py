@@ -20,6 +20,7 @@ from ..nn import Module
 from ..nn import functional as F
 from ._classes import attribute_path, is_property
 from ._compile import BUILTINS
+from ._declared import is_declared
 from ._inferred import Inferred
 from ._modules import ScriptFunction
 from ._operators import SIZES
@@ -95,6 +96,9 @@ class Expressions(Inferred):
 
     def _x_attribute(self, node):
         known, value = self.static(node)
+        if known and value is None and isinstance(node.ctx, ast.Store):
+            self.refuse(node, f"what type the attribute {node.attr} has, which is None at first, is not told; annotate "
+                              f"it in the class: {node.attr}: Optional[Tensor]")
         if known:
             return self.settled_value(value, node)
         kind = self.own_class(node.value)
@@ -106,7 +110,7 @@ class Expressions(Inferred):
         held, value = self._attribute_value(node)
         if held and isinstance(value, enum.Enum) and isinstance(value, (int, str)) and isinstance(node.ctx, ast.Load):
             return self.constant(value, node)
-        if held and (node.attr.startswith("_") or node.attr not in vars(self.owner)) and isinstance(
+        if held and not is_declared(self.owner, node.attr) and isinstance(
                 value, (bool, int, float, str, tuple)) and isinstance(node.ctx, ast.Load) and node.attr != "training":
             return self.constant(value, node)  # what the program does not declare
         if held and type_of(value, self.named) is None and not isinstance(value, Module):

@@ -6,6 +6,7 @@ import inspect
 from .._places import is_ours
 from ..nn import Module
 from ._classes import Classes, Constants, home_of
+from ._declared import hints_of, is_declared
 from ._hooks import CALLED, called, listed
 from ._layers import defines, forward_of
 from ._merging import Merged, attributes_of, finished
@@ -133,14 +134,9 @@ def attributes_in(module, kinds):
     """{name: type} of the plain values that a module holds; objects are those of classes that its methods name."""
     if finished(module):
         return attributes_of(module)
-    hints = {}
-    for kind in reversed(type(module).__mro__):
-        hints.update(vars(kind).get("__annotations__", {}))
-    hints.update(vars(module).get("_jit_types", {}))
-    found = {}
-    plain = vars(Module())
+    hints, found = hints_of(module), {}
     for name, value in vars(module).items():
-        if name in plain or name.startswith("_") or not name.isidentifier():
+        if not is_declared(module, name):
             continue
         try:
             kind = type_text(hints[name], kinds.name) if name in hints else type_of(value, kinds.names.get)

@@ -14,6 +14,7 @@ from ..fx._source import parsed
 from ..nn import Module
 from ..ops import OPS
 from ._comments import KNOWN, Annotated, comments_of, hints_of
+from ._declared import hints_of as declared_types
 from ._modules import ScriptFunction
 from ._types import NotScriptable, type_text
 
@@ -145,11 +146,9 @@ class Settled:
     @staticmethod
     def _may_change(module, name):
         """Whether an attribute is declared as an optional value."""
-        hints = [vars(kind)["__annotations__"][name] for kind in type(module).__mro__
-                 if name in vars(kind).get("__annotations__", {})]
-        hints += [kind for key, kind in vars(module).get("_jit_types", {}).items() if key == name]
+        hints = declared_types(module)
         try:
-            return bool(hints) and type_text(hints[-1]).startswith(("Optional", "Union"))
+            return name in hints and type_text(hints[name]).startswith(("Optional", "Union"))
         except (NotScriptable, NameError, AttributeError, SyntaxError):
             return False  # an optional module
 
