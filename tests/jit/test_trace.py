@@ -1,5 +1,6 @@
 """jit.trace: what a trace keeps, which sizes stay open, what it warns of."""
 
+import collections
 import copy
 import io
 import threading
@@ -271,3 +272,25 @@ def test_more_inputs_to_check_several_methods_with():
         warnings.simplefilter("error")
         traced = flambeau.jit.trace_module(Two(), {"forward": x, "twice": x}, check_inputs=[{"forward": x, "twice": x}])
     assert traced(x).item() == 2 == traced.twice(x).item()
+
+
+def test_sizes_decide_the_scale_where_that_is_asked():
+    def resized(x):
+        return F.interpolate(x, scale_factor=1.7, mode="bilinear", recompute_scale_factor=True)
+
+    traced = flambeau.jit.trace(resized, flambeau.rand(1, 2, 5, 7))
+    x = flambeau.rand(2, 2, 6, 9)
+    assert flambeau.allclose(traced(x), resized(x)) and "[1.7, 1.7]" in traced.code
+
+
+def test_named_tuples_as_inputs():
+    pair = collections.namedtuple("pair", ["x", "y"])
+    traced = flambeau.jit.trace(lambda p: p[0] - p[1], (pair(flambeau.ones(2), flambeau.zeros(2)),))
+    assert traced(pair(flambeau.ones(3) * 3, flambeau.ones(3))).tolist() == [2, 2, 2]
+
+
+def test_copies_share_tensors():
+    traced = flambeau.jit.trace(nn.Linear(2, 2), flambeau.ones(1, 2))
+    shallow, deep, x = copy.copy(traced), copy.deepcopy(traced), flambeau.rand(3, 2)
+    assert shallow.weight is traced.weight and deep.weight is not traced.weight
+    assert flambeau.equal(shallow(x), traced(x)) and flambeau.equal(deep(x), traced(x))

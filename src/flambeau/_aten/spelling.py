@@ -132,9 +132,11 @@ def _interpolate(a):
     """By the number of dimensions of the images; scales where they were given."""
     x, size, scale, mode = a["input"], a["size"], a["scale_factor"], a["mode"]
     dims = len(x.meta["val"].shape) - 2 if isinstance(x, Node) else _DIMS.get(mode)
-    if dims is None or isinstance(size, Raw) or isinstance(scale, Raw):
+    again = a.get("recompute_scale_factor") or None  # the sizes' own ratio: only the general form says so
+    if dims is None or isinstance(size, Raw) or isinstance(scale, Raw) or again is not None:
+        scale = list(scale[:dims]) if isinstance(scale, (list, tuple)) else scale
         scale = float(scale) if isinstance(scale, int) else scale
-        return "__interpolate", [x, size, scale, mode, a.get("align_corners"), None, bool(a.get("antialias"))], {}
+        return "__interpolate", [x, size, scale, mode, a.get("align_corners"), again, bool(a.get("antialias"))], {}
     size, scale = ([n] * dims if isinstance(n, (int, float)) else n for n in (size, scale))
     size = None if size is None else list(size[:dims])
     scales = None if scale is None else [float(s) for s in scale[:dims]]

@@ -1,8 +1,15 @@
 """FakeTensor itself: shape, dtype and device of a tensor without its values."""
 
+from contextvars import ContextVar
+
 from .. import _C
 from .._symbolic.expressions import Call
 from .._symbolic.numbers import SymFloat, SymNode
+
+#: where a program keeps detach() as a step, what gives its result for a tensor; None elsewhere: the tensor's own memory
+detaching = ContextVar("detaching", default=None)
+#: where a program is run for the shapes of its results alone: an iterator of truths that tensors of one bool have then
+assumed = ContextVar("assumed", default=None)
 
 
 class DataDependentOutputException(RuntimeError):
@@ -53,6 +60,20 @@ class FakeTensor(_C.Tensor):
     def __repr__(self, *, tensor_contents=None):
         return f"FakeTensor(..., size={tuple(self.shape)}, dtype={self.dtype})"
 
+    def detach(self):
+        """The same without history."""
+        result = detaching.get()
+        return _C.Tensor.detach(self) if result is None else result(self)
+
+    @property
+    def data(self):
+        """As detach()."""
+        return _C.Tensor.data.__get__(self) if detaching.get() is None else self.detach()
+
+    @data.setter
+    def data(self, value):
+        _C.Tensor.data.__set__(self, value)
+
     def item(self):
         """The number in it: where sizes may be open, an open one."""
         env = self.fake_mode.shape_env
@@ -84,6 +105,10 @@ def is_fake(x):
 
 def opened(tensor, env):
     """A SymInt, SymFloat or SymBool for the number in a tensor without values."""
+    truths = assumed.get()
+    truth = next(truths, None) if truths is not None and tensor.dtype is _C.bool else None
+    if truth is not None:
+        return truth
     if _C.Tensor.numel(tensor) != 1 or tensor.dtype.is_complex or not env.allow_scalar_outputs:
         raise DataDependentOutputException("item")
     number = env.create_unbacked_symint("item()")

@@ -9,6 +9,7 @@ A program is text (_program.py), compiled to Python that reaches nothing but ope
 
 import contextlib
 import copy
+import functools
 import importlib
 import types
 import typing
@@ -19,11 +20,13 @@ import flambeau
 from .. import _C
 from .._absent import refusal, say_once
 from .._graph.inside import is_scripting as is_scripting
+from .._places import is_ours
 from .._shown import shown
 from ..futures import Future as Future
 from ._containers import ScriptDict, ScriptList
+from ._errors import Error as Error
+from ._errors import guarded
 from ._modules import Attribute as Attribute
-from ._modules import Error as Error
 from ._modules import RecursiveScriptModule as RecursiveScriptModule
 from ._modules import Scripted
 from ._modules import ScriptFunction as ScriptFunction
@@ -32,6 +35,7 @@ from ._modules import TopLevelTracedModule as TopLevelTracedModule
 from ._state import TracerWarning as TracerWarning
 from ._state import TracingCheckError as TracingCheckError
 from ._state import is_tracing as is_tracing
+from ._state import keeping
 from ._state import optimized_execution as optimized_execution
 from ._state import set_fusion_strategy as set_fusion_strategy
 
@@ -50,7 +54,8 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     The program is written from the source when it is asked for: by `code`, and by `save`, whose file needs nothing of
     that source. What has no form in TorchScript is a NotImplementedError then, which says where it stands.
 
-    A Module comes back as a copy that shares its tensors, of a class that also is a ScriptModule; a class as it is.
+    A Module comes back as a copy that shares its tensors, of a class that also is a ScriptModule; a class as it is, and
+    so does an object of a class of one's own.
     A list or dict comes back as a copy whose items have one type. Modules that define `__prepare_scriptable__()` are
     replaced by what it gives.
 
@@ -63,6 +68,8 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     """
     if type(obj) in _CONTAINERS:
         return _CONTAINERS[type(obj)](obj)
+    if not callable(obj) and type(obj).__flags__ & _HEAP and not is_ours(type(obj).__module__):
+        return obj
     if not callable(obj):
         raise TypeError(f"jit.script: expected a function, class or Module, got {shown(obj)}")
     if _isinstance(obj, (ScriptModule, ScriptFunction, type)):
@@ -73,6 +80,7 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
 
 
 _CONTAINERS = {list: ScriptList, dict: ScriptDict}
+_HEAP = 1 << 9  # of type.__flags__: classes that a program made
 
 
 def _prepared(module, known):
@@ -98,7 +106,10 @@ def _scripted(module):
     kind = type(module)
     if kind not in _CLASSES:
         bases = (Scripted,) if issubclass(Scripted, kind) else (kind, Scripted)
-        _CLASSES[kind] = type(kind.__name__, bases, {"__module__": kind.__module__, "_scripted_class": kind})
+        names = {"__module__": kind.__module__, "_scripted_class": kind}
+        if kind.forward is not flambeau.nn.Module.forward:
+            names["forward"] = guarded(kind.forward)
+        _CLASSES[kind] = type(kind.__name__, bases, names)
     found = copy.copy(module)
     found.__class__ = _CLASSES[kind]
     for name, value in vars(module).items():
@@ -112,8 +123,9 @@ _CLASSES = {}
 
 def _marked(name):
     def mark(fn):
-        with contextlib.suppress(AttributeError, TypeError):  # of a property there is nothing to mark
-            setattr(fn, name, True)
+        for each in [fn.fget, fn.fset] if _isinstance(fn, property) else [fn]:
+            with contextlib.suppress(AttributeError, TypeError):  # what takes no marks has no program, either
+                setattr(each, name, True)
         return fn
 
     return mark
@@ -145,7 +157,29 @@ def _unchanged(fn):
     return fn
 
 
-script_if_tracing = _script_if_tracing = _overload = _overload_method = _unchanged
+_overload = _overload_method = _unchanged
+
+
+def script_if_tracing(fn):
+    """`fn`, which is scripted where a trace calls it: its branches and loops become part of the program.
+
+    >>> import flambeau
+    >>> @flambeau.jit.script_if_tracing
+    ... def folded(x: flambeau.Tensor) -> flambeau.Tensor:
+    ...     return x if bool(x.sum() > 0) else -x
+    >>> flambeau.jit.trace(folded, flambeau.ones(2))(flambeau.tensor([-1.0, -2.0]))
+    tensor([1., 2.])
+    """
+    scripted = ScriptFunction(fn)
+
+    @functools.wraps(fn)
+    def call(*args, **kwargs):
+        return fn(*args, **kwargs) if keeping.get() is None else scripted(*args, **kwargs)
+
+    return call
+
+
+_script_if_tracing = script_if_tracing
 
 
 def interface(obj):
@@ -192,6 +226,12 @@ def _parts_fit(obj, origin, parts):
     if origin is tuple and not (len(parts) == 2 and parts[1] is ...):
         return len(obj) == len(parts) and all(map(isinstance, obj, parts))
     return all(isinstance(item, parts[0]) for item in obj)
+
+
+def _unwrap_optional(x):
+    """`x`, which may not be None: AssertionError if it is. Compilers know then that it is a value."""
+    assert x is not None, "jit._unwrap_optional: expected a value, got None"
+    return x
 
 
 def fork(func, *args, **kwargs):

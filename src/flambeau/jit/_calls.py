@@ -18,6 +18,7 @@ from ..fx import Graph, Node
 from ..ops.namespaces import READINGS
 from ..utils import _pytree
 from ._classes import attribute_path
+from ._kept import ScriptCall
 from ._writing import OF_NUMBERS, Writer, assembled, quoted
 
 _SIZES = {READINGS[name] for name in ("size", "numel", "stride")}
@@ -114,12 +115,15 @@ class Watched:
             for value in call.values:
                 if _is_tensor(value):
                     self.given.setdefault(value, []).append(call)
+        kept = {node.target.module for node in there if isinstance(node.target, ScriptCall)}
         for node in self.tracer.graph.nodes:
             if node.op in ("placeholder", "output"):
                 continue
             chain = [root]
             for key in node.meta.get("nn_module_stack", ()):
                 call = self.calls[key]
+                if call.module in kept:
+                    break  # a step of the caller
                 if self.path(call.module, chain[-1].module) is not None:
                     chain.append(call)
                     self.methods.add(key)
@@ -144,7 +148,7 @@ class Watched:
     def without_steps(self):
         """The calls that leave nothing in the graph: what they give are their arguments."""
         return [call for call in self.calls.values() if not call.nodes and all(
-            x in call.values or not isinstance(x, (Node, _C.Tensor)) for x in call.results)]
+            any(x is value for value in call.values) or not isinstance(x, (Node, _C.Tensor)) for x in call.results)]
 
     def path(self, inner, outer):
         """The name of a module inside another one; None where it is not inside."""
@@ -163,12 +167,13 @@ def within(names, outer):
 class Methods:
     """The texts of the methods of all modules of a trace.
 
+    script  what becomes part of the program as it is scripted
     texts   {id of a module: {name: text}}
     calls   {id of a module: its first Call}
     """
 
-    def __init__(self, constants):
-        self.constants, self.texts, self.calls = constants, {}, {}
+    def __init__(self, script):
+        self.script, self.constants, self.texts, self.calls = script, script.constants, {}, {}
 
     def text(self, module):
         """The methods of a module."""
@@ -247,6 +252,17 @@ class CallWriter(Writer):
 
     # ---- the text ----------------------------------------------------------------------------------------------------
 
+    def call(self, node):
+        return node.target.text(self, node) if isinstance(node.target, ScriptCall) else super().call(node)
+
+    def path_of(self, module):
+        """The expression of a module inside that of the call."""
+        path = self.trace.watched.path(module, self.call_.module)
+        if path is None:
+            raise NotImplementedError(f"jit.trace: the scripted {module.original_name} is called by a module that does "
+                                      "not hold it; make it a module of its caller")
+        return attribute_path(path)
+
     def steps(self):
         """The lines of all steps."""
         for step in self.call_.steps:
@@ -321,7 +337,7 @@ class CallWriter(Writer):
         declared.append(f"{name}: {kind}")
         given.append(nodes[0] if is_one else (nodes, spec))
         tree = nodes[0] if is_one else _pytree.tree_unflatten(nodes, spec)
-        for path, node in _pytree.tree_flatten_with_path(tree)[0]:
+        for path, node in paths(tree):
             self.names.setdefault(node, name + "".join(map(step_text, path)))
 
     def _returned(self):
@@ -336,7 +352,7 @@ class CallWriter(Writer):
             text, kind = self.returned(call.results, call.result_spec)
             tree = _pytree.tree_unflatten(call.results, call.result_spec)
             places = [(node, "".join(map(step_text, path)))
-                      for path, node in _pytree.tree_flatten_with_path(tree)[0] if isinstance(node, Node)]
+                      for path, node in paths(tree) if isinstance(node, Node)]
         except NotImplementedError:  # a part of it is not used at all, or is of a class of one's own
             text, kind, places, more = None, None, [], used
         if text is not None and not more:
@@ -384,6 +400,19 @@ def _size_of(node):
 def _sizes(node):
     """The expressions of a tensor's open sizes."""
     return tuple(getattr(node.meta.get("val"), "symbolic_sizes", None) or ()) if isinstance(node, Node) else ()
+
+
+def paths(tree):
+    """[(path, leaf)] of a tree of values, in which named tuples are tuples."""
+    return _pytree.tree_flatten_with_path(_plain(tree))[0]
+
+
+def _plain(tree):
+    if isinstance(tree, dict):
+        return {key: _plain(value) for key, value in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        return (list if isinstance(tree, list) else tuple)(map(_plain, tree))
+    return tree
 
 
 def step_text(key):

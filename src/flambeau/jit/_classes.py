@@ -1,7 +1,10 @@
 """The classes of modules in a program, which hold its tensors, and the names of what is in it."""
 
+import inspect
 import keyword
 import textwrap
+
+from .._places import is_ours
 
 
 class Constants:
@@ -16,6 +19,15 @@ class Constants:
             self._found[id(value)] = len(self.values)
             self.values.append(value)
         return f"CONSTANTS.c{self._found[id(value)]}"
+
+
+def is_property(kind, name, part="getter"):
+    """Whether a class of modules has a property of its own that programs may call: get ("getter") or set."""
+    held = inspect.getattr_static(kind, name, None)
+    if not isinstance(held, property) or name in getattr(kind, "__jit_unused_properties__", ()):
+        return False
+    function = held.fget if part == "getter" else held.fset
+    return function is not None and not is_ours(function.__module__) and not getattr(held.fget, "_jit_unused", False)
 
 
 def attribute_path(path, root="self"):
@@ -33,11 +45,13 @@ class Classes:
     attributes  module -> {name: type} of what it has besides tensors and modules
     texts       {name of a module: [text]}, which is added to
     known       module -> the qualified name of a class that is written already, or None
+    hooks       module -> the lines that list its hooks
     """
 
-    def __init__(self, methods, attributes=lambda module: {}, texts=None, known=lambda module: None):
+    def __init__(self, methods, attributes=lambda module: {}, texts=None, known=lambda module: None,
+                 hooks=lambda module: []):
         self.methods, self.attributes, self.texts = methods, attributes, {} if texts is None else texts
-        self.known = known
+        self.known, self.hooks = known, hooks
         self._known = {}   # (class, text) -> qualified name
         self._of = {}      # id of a module -> qualified name
         self._numbers = 0
@@ -67,7 +81,8 @@ class Classes:
     def _declarations(self, module):
         parameters = [f'"{name}", ' for name in module._parameters]
         buffers = [f'"{name}", ' for name in module._buffers]
-        lines = [f"__parameters__ = [{''.join(parameters)}]", f"__buffers__ = [{''.join(buffers)}]"]
+        lines = [f"__parameters__ = [{''.join(parameters)}]", f"__buffers__ = [{''.join(buffers)}]",
+                 *self.hooks(module)]
         for table in (module._parameters, module._buffers):
             lines += [declared_as(name, "Tensor" if value is not None else "Optional[Tensor]")
                       for name, value in table.items()]

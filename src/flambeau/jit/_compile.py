@@ -18,6 +18,7 @@ from .. import _C
 from .._aten.numbers import NUMBERS
 from .._shown import shown
 from ..nn import functional as F
+from ._errors import guarding
 from ._locals import given_once, without_leftovers
 from ._operators import attribute, library, method, store
 
@@ -28,7 +29,7 @@ _CONSTANTS = {"inf": math.inf, "nan": math.nan}
 #: dunder methods that a class of a program may have
 SPECIAL = frozenset(f"__{name}__" for name in (
     "init repr enter exit len contains getitem setitem delitem eq ne lt le gt ge add sub mul truediv floordiv mod pow "
-    "neg and or xor call iter bool hash str int float").split())
+    "neg and or xor call iter bool hash str int float post_init").split())
 _STATEMENTS = (ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.If, ast.While, ast.For, ast.Pass,
                ast.Break, ast.Continue, ast.Assert, ast.Raise, ast.With, ast.Delete, ast.FunctionDef)
 _PLAIN_NODES = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Subscript, ast.Slice, ast.BinOp, ast.UnaryOp,
@@ -320,6 +321,8 @@ class Function:
 
     def call(self, node):
         names = dotted(node.func)
+        if names is not None and names[:2] == ["torch", "jit"] and "torch" not in self.locals:
+            names = names[2:] if names[2:] in (["isinstance"], ["annotate"], ["fork"], ["_fork"]) else names
         if names is not None and names[0] not in self.locals:
             special = getattr(self, f"_call_{names[0]}", None) if len(names) == 1 else None
             if special is not None:
@@ -366,7 +369,10 @@ class Function:
                      [self.expression(node.args[0]), self.outside(f"$type {ast.unparse(node.args[1])}", kind)])
 
     def _call_fork(self, node):
-        return _call(self.outside("$fork", flambeau.jit.fork), [self.expression(a) for a in node.args])
+        named = [ast.keyword(k.arg, self.expression(k.value)) for k in node.keywords]
+        return ast.Call(self.outside("$fork", flambeau.jit.fork), [self.expression(a) for a in node.args], named)
+
+    _call__fork = _call_fork
 
     def _call_hasattr(self, node):
         return _call(self.outside("$hasattr", _has), [self.expression(a) for a in node.args])
@@ -395,7 +401,8 @@ def function_def(program, filename, node, owner=None, name=None, outer=()):
         arg.annotation = None
     args.defaults = [function.expression(d) for d in args.defaults]
     args.kw_defaults = [d and function.expression(d) for d in args.kw_defaults]
-    body = without_leftovers(function.body(node.body)) or [ast.Pass()]
+    body = guarding(without_leftovers(function.body(node.body)) or [ast.copy_location(ast.Pass(), node)],
+                    function.outside)
     return ast.copy_location(ast.FunctionDef(name or node.name, args, body, [], type_params=[]), node)
 
 

@@ -1,6 +1,7 @@
 """The expressions of a source, on their way to TorchScript: each name is looked up where the function would find it."""
 
 import ast
+import collections
 import enum
 import inspect
 import math
@@ -14,10 +15,12 @@ from .._aten.lookup import FUNCTIONS
 from .._aten.numbers import NUMBERS
 from .._aten.spelling import Raw, is_made_of_others, spelled
 from .._shown import shown
+from .._tensor.types import TensorType
 from ..nn import Module
 from ..nn import functional as F
-from ._classes import attribute_path
+from ._classes import attribute_path, is_property
 from ._compile import BUILTINS
+from ._declared import is_declared
 from ._inferred import Inferred
 from ._modules import ScriptFunction
 from ._operators import SIZES
@@ -93,21 +96,39 @@ class Expressions(Inferred):
 
     def _x_attribute(self, node):
         known, value = self.static(node)
+        if known and value is None and isinstance(node.ctx, ast.Store):
+            self.refuse(node, f"what type the attribute {node.attr} has, which is None at first, is not told; annotate "
+                              f"it in the class: {node.attr}: Optional[Tensor]")
         if known:
             return self.settled_value(value, node)
         kind = self.own_class(node.value)
         if kind is not None:
             return self._of_object(node, kind)
+        getter = self.property_of(node, "getter") if isinstance(node.ctx, ast.Load) else None
+        if getter is not None:
+            return ast.Call(getter, [], [])
         held, value = self._attribute_value(node)
         if held and isinstance(value, enum.Enum) and isinstance(value, (int, str)) and isinstance(node.ctx, ast.Load):
             return self.constant(value, node)
-        if held and (node.attr.startswith("_") or node.attr not in vars(self.owner)) and isinstance(
+        if held and not is_declared(self.owner, node.attr) and isinstance(
                 value, (bool, int, float, str, tuple)) and isinstance(node.ctx, ast.Load) and node.attr != "training":
             return self.constant(value, node)  # what the program does not declare
         if held and type_of(value, self.named) is None and not isinstance(value, Module):
             self.refuse(node, f"the attribute {node.attr} is {shown(value)}, which TorchScript has not")
         node.value = self.expression(node.value)
         return node
+
+    def property_of(self, node, part):
+        """The method that gets or sets a property of a module; None for what is no property, or has no program."""
+        known, owner = self.static(node.value)
+        if not known or not isinstance(owner, Module) or not is_property(type(owner), node.attr, part):
+            return None
+        name = f"__{node.attr}_{part}"
+        try:
+            self.script.method(owner, name)
+        except NotScriptable:
+            return None
+        return ast.Attribute(self.path_of(owner, node), name, ast.Load())
 
     def _of_object(self, node, kind):
         """An attribute of an object: its own, a property, or a constant of its class."""
@@ -126,8 +147,27 @@ class Expressions(Inferred):
         known, value = self.static(node)
         if known and isinstance(value, (Module, flambeau.nn.Parameter)):
             return self.path_of(value, node)
-        node.value, node.slice = self.expression(node.value), self.expression(node.slice)
+        node.value, node.slice = self.expression(node.value), self._place(node.slice)
         return node
+
+    def is_slice(self, node):
+        """Whether an expression is `slice(…)`."""
+        return isinstance(node, ast.Call) and self.static(node.func) == (True, slice)
+
+    def slice_of(self, call):
+        """`slice(1, 5)` as `1:5` is."""
+        if call.keywords or not 1 <= len(call.args) <= 3:
+            self.refuse(call, "slice takes one to three numbers or None, and no names")
+        args = [None if _is_none(arg) else arg for arg in call.args]
+        return ast.Slice(*([None, args[0], None] if len(args) == 1 else [*args, None][:3]))
+
+    def _place(self, node):
+        """What stands between brackets: slices that have a name, or are called, are written out."""
+        if isinstance(node, ast.Tuple):
+            return ast.Tuple([self._place(each) for each in node.elts], ast.Load())
+        if isinstance(node, ast.Name) and node.id in self.slices:
+            return node_of(ast.unparse(ast.Subscript(ast.Name("x", ast.Load()), self.slices[node.id]))).slice
+        return self.expression(self.slice_of(node) if self.is_slice(node) else node)
 
     def _x_ifexp(self, node):
         known, value = self.static(node.test)
@@ -242,11 +282,16 @@ class Expressions(Inferred):
         qualified = self.named(function) if isinstance(function, type) else None
         if qualified is not None:
             return ast.Call(node_of(qualified), args, keywords)
-        if function is jit.wait:
-            return _torch("wait", args)
+        if function in (jit.wait, jit._unwrap_optional):
+            return _torch(function.__name__, args)
+        if isinstance(function, TensorType):
+            return self._of_dtype(function.dtype, args, node)
+        if function is collections.OrderedDict:
+            return ast.Call(ast.Name("dict", ast.Load()), args, keywords)
         if isinstance(function, Module):
             self.script.method(function, "forward", self._kinds(function.forward, args, keywords))
-            return ast.Call(ast.Attribute(self.path_of(function, node), "forward", ast.Load()), args, keywords)
+            name = self.script.called(function)
+            return ast.Call(ast.Attribute(self.path_of(function, node), name, ast.Load()), args, keywords)
         if isinstance(function, types.MethodType) and isinstance(function.__self__, Module):
             self.script.method(function.__self__, function.__name__, self._kinds(function, args, keywords))
             path = self.path_of(function.__self__, node)
@@ -262,6 +307,13 @@ class Expressions(Inferred):
                 return ast.Call(node_of(names[function.qualified_name]), args, keywords)
             function = function.__wrapped__
         return self._function(function, args, keywords, node)
+
+    def _of_dtype(self, dtype, args, node):
+        """`LongTensor([1, 2])`: a tensor of those values, or of such a shape."""
+        kind = ast.keyword("dtype", self.constant(dtype, node))
+        args = args or [ast.Constant(0)]
+        is_list = len(args) == 1 and self.inferred(args[0]) != "int"
+        return _torch("tensor", args, [kind]) if is_list else _torch("empty", [ast.List(args, ast.Load())], [kind])
 
     def _forked(self, node):
         """What is forked is a function by its name, or a module's method."""

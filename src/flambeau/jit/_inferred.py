@@ -1,6 +1,7 @@
 """Types of a source's expressions, as far as the source tells them: TorchScript wants those of attributes declared."""
 
 import ast
+import collections
 import enum
 import functools
 import types
@@ -8,6 +9,7 @@ import types
 import flambeau
 
 from .. import _C
+from ._comments import annotations_of
 from ._settled import Settled
 from ._types import NotScriptable, resolved, taken_apart, type_of, type_text, without_none
 
@@ -28,6 +30,11 @@ _TEXT = {"find": "int", "rfind": "int", "index": "int", "rindex": "int", "count"
 _MAGIC = {ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__", ast.Mod: "__mod__",
           ast.FloorDiv: "__floordiv__", ast.Pow: "__pow__", ast.USub: "__neg__", ast.BitAnd: "__and__",
           ast.BitOr: "__or__", ast.BitXor: "__xor__"}
+
+
+def _waited(kind):
+    """The type of what a Future gives."""
+    return kind[len("Future["):-1] if kind is not None and kind.startswith("Future[") else None
 
 
 def _of_operator(op):
@@ -117,6 +124,8 @@ class Inferred(Settled):
             return _METHODS.get(name) or _of_operator(getattr(_C.Tensor, name, None))
         if head == "str":
             return _TEXT.get(name, "str")
+        if head == "Future":
+            return _waited(base) if name == "wait" else None
         if head in ("List", "Dict"):
             return {"pop": parts[-1], "copy": base, "index": "int", "count": "int", "keys": f"List[{parts[0]}]",
                     "values": f"List[{parts[-1]}]", "get": f"Optional[{parts[-1]}]"}.get(name)
@@ -140,7 +149,17 @@ class Inferred(Settled):
             return _of_operator(function)
         if function in (flambeau.tensor, flambeau.as_tensor):
             return "Tensor"
-        hint = getattr(function, "__annotations__", {}).get("return")
+        if function is jit.fork and node.args:
+            inner = self.inferred(ast.Call(node.args[0], node.args[1:], node.keywords))
+            return inner and f"Future[{inner}]"
+        if function is jit._unwrap_optional and node.args:
+            found = self.inferred(node.args[0])
+            return found and without_none(found)
+        if function in (dict, collections.OrderedDict) and not node.args:
+            return "Dict[str, Tensor]"
+        if function is jit.wait and node.args:
+            return _waited(self.inferred(node.args[0]))
+        hint = annotations_of(function).get("return")
         return None if hint is None else self.annotated(hint)
 
     def _type_value(self, annotation):
@@ -249,7 +268,7 @@ class Inferred(Settled):
     @functools.cached_property
     def result(self):
         """The type that the function gives: its annotation, or that of its return statements."""
-        hint = getattr(self.function, "__annotations__", {}).get("return", self)
+        hint = self.hints.get("return", self)
         if hint is not self:
             return self.annotated(hint)
         try:

@@ -95,8 +95,8 @@ _FORWARD = "def forward(self: SELF, input: Tensor) -> Tensor:\n  return {}\n"
 
 
 def defines(kind, name):
-    """The class that a class has a method from."""
-    return next(k for k in kind.__mro__ if name in vars(k))
+    """The class that a class has a method from; that which jit.script made of another does not count."""
+    return next(k for k in kind.__mro__ if name in vars(k) and "_scripted_class" not in vars(k))
 
 
 def forward_of(script, module, kind):
@@ -118,7 +118,7 @@ def _chain(script, module):
     lines, value = [], "input"
     for k, (name, child) in enumerate(module.named_children()):
         script.method(child, "forward")
-        lines.append(f"  x{k} = {attribute_path(name)}.forward({value})")
+        lines.append(f"  x{k} = {attribute_path(name)}.{script.called(child)}({value})")
         value = f"x{k}"
     return "\n".join(["def forward(self: SELF, input: Tensor):", *lines, f"  return {value}", ""])
 
@@ -225,6 +225,8 @@ def _transformer_layer(script, m):
             ("multihead_attn", "memory", "memory_key_padding_mask, False, memory_mask, True, memory_is_causal")]
     for _, child in m.named_children():
         script.method(child, "forward")
+        if child._forward_hooks or child._forward_pre_hooks:
+            raise NotScriptable("jit.script: hooks of what is inside a transformer layer are not written")
     lines = [f"def forward(self: SELF, {head}) -> Tensor:", f"  x = {first}"]
     for k in range(1, len(parts) + 2):
         lines.append(f"  n = self.norm{k}.forward(x)" if m.norm_first else "  n = x")

@@ -10,10 +10,8 @@ import flambeau
 
 from .._aten.numbers import dtype_of
 from .._shown import shown
-
-
-class Error(RuntimeError):
-    """What a program raises; it is an error of the class that the program names, too."""
+from ._errors import converted, is_foreign
+from ._state import keeping
 
 
 class Attribute(typing.NamedTuple):
@@ -173,6 +171,10 @@ class RecursiveScriptModule(ScriptModule):
                 self.register_buffer(name, value)
             else:
                 object.__setattr__(self, name, value)
+        for name in kind.hooks.get("__forward_pre_hooks__", ()):
+            self.register_forward_pre_hook(getattr(type(self), name))
+        for name in kind.hooks.get("__forward_hooks__", ()):
+            self.register_forward_hook(getattr(type(self), name))
 
     def define(self, src):
         """Refused: methods of a finished program cannot be added."""
@@ -218,6 +220,13 @@ class RecursiveScriptModule(ScriptModule):
     def _of_modules(self):
         return self.original_name in ("Sequential", "ModuleList", "ModuleDict")
 
+    def __copy__(self):
+        made = type(self)()
+        vars(made).update(vars(self))
+        for name in ("_parameters", "_buffers", "_modules"):
+            setattr(made, name, getattr(self, name).copy())
+        return made
+
     def __deepcopy__(self, memo):
         made = memo[id(self)] = type(self)()
         vars(made).update(copy.deepcopy(vars(self), memo))
@@ -260,7 +269,13 @@ class ScriptFunction(Stored):
         return self._made
 
     def __call__(self, *args, **kwargs):
-        return self._function(*args, **kwargs)
+        keep = keeping.get()
+        try:
+            return self._function(*args, **kwargs) if keep is None else keep(self, args, kwargs)
+        except Exception:
+            if is_foreign():
+                raise converted()  # noqa: B904 (it has the cause of the first)
+            raise
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)

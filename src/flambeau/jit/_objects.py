@@ -10,6 +10,7 @@ import flambeau
 
 from .._places import is_ours
 from .._shown import shown
+from .._tensor.types import TensorType
 from ..nn import Module
 from ._classes import home_of
 from ._compile import SPECIAL
@@ -184,7 +185,9 @@ class Kinds:
 
 def _is_own(kind):
     written_in_python = isinstance(kind, type) and bool(kind.__flags__ & _HEAP) and not kind.__flags__ & _IMMUTABLE
-    if not written_in_python or is_ours(kind.__module__ or "") or kind.__module__ in ("typing", "types"):
+    if not written_in_python or isinstance(kind, TensorType):
+        return False
+    if is_ours(kind.__module__ or "") or kind.__module__ in ("typing", "types"):
         return False
     if issubclass(kind, enum.Enum) and issubclass(kind, (int, str)):
         return False
@@ -202,19 +205,27 @@ def _literal(value, kind):
                         f"has {shown(value)}")
 
 
+def _kept(field):
+    """"field", or what a dataclass does not keep: "InitVar", "ClassVar"."""
+    kinds = {dataclasses._FIELD: "field", dataclasses._FIELD_INITVAR: "InitVar"}
+    return kinds.get(field._field_type, "ClassVar")
+
+
 def _of_dataclass(kind, name):
     """The source of a method that `dataclass` makes; None for those that programs do without."""
-    fields = [f for f in dataclasses.fields(kind) if f.init]
+    fields = [f for f in vars(kind)["__dataclass_fields__"].values() if f.init and _kept(f) != "ClassVar"]
     if name == "__init__":
         if any(f.default_factory is not dataclasses.MISSING for f in fields):
             raise NotScriptable(f"jit.script: the dataclass {kind.__name__} has a field with default_factory, which a "
                                 "program has not; write __init__")
         given = [f.name if f.default is dataclasses.MISSING else f"{f.name}={f.default!r}" for f in fields]
-        body = [f"  self.{f.name} = {f.name}" for f in fields]
-        body += ["  self.__post_init__()"] * hasattr(kind, "__post_init__")
+        body = [f"  self.{f.name} = {f.name}" for f in fields if _kept(f) == "field"]
+        passed = ", ".join(f.name for f in fields if _kept(f) == "InitVar")
+        body += [f"  self.__post_init__({passed})"] * hasattr(kind, "__post_init__")
         return "\n".join([f"def __init__({', '.join(['self', *given])}):", *body])
     if name not in _COMPARED:
         return None
+    fields = [f for f in fields if f.compare and _kept(f) == "field"]
     both = [f"({', '.join(f'{side}.{f.name}' for f in fields)},)" for side in ("self", "other")]
     if name == "__eq__":
         same = " and ".join(f"self.{f.name} == other.{f.name}" for f in fields)

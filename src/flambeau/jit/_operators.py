@@ -14,7 +14,8 @@ from .._aten.numbers import DTYPES, FORMATS, LAYOUTS, NUMBERS, meant
 from .._shown import shown
 from ..futures import Future
 from ..ops.namespaces import operator_of
-from ._modules import Error, ScriptObject
+from ._errors import Error, of_program
+from ._modules import ScriptObject
 from ._plain import FUNCTIONS as PLAIN
 
 #: named arguments whose numbers mean one of these
@@ -62,13 +63,16 @@ class _Both:
     """An operator that has forms for tensors, and others for numbers, texts, lists and dicts."""
 
     def __init__(self, tensors, plain):
-        self.tensors, self.plain = tensors, plain
+        self.tensors, self.plain, self.is_of_lists = tensors, plain, plain in _OF_LISTS
 
     def __call__(self, *args, **kwargs):
         """The form for the arguments: tensors may stand in a list."""
         for x in args:
-            if isinstance(x, _C.Tensor) or (type(x) is list and x and isinstance(x[0], _C.Tensor)
-                                            and self.plain not in _OF_LISTS):
+            if isinstance(x, _C.Tensor):
+                return self.tensors(*args, **kwargs)
+            if type(x) is list and self.is_of_lists:
+                break
+            if type(x) is list and x and isinstance(x[0], _C.Tensor):
                 return self.tensors(*args, **kwargs)
         return self.plain(*args, **kwargs)
 
@@ -76,7 +80,7 @@ class _Both:
 #: what a list of tensors is given to as a list
 _OF_LISTS = {PLAIN[name] for name in """
     len append __getitem__ _set_item slice select extend insert pop clear reverse copy list Delete __contains__ index
-    __is__ __isnot__ remove count eq ne add add_ mul
+    __is__ __isnot__ remove count eq ne add add_ mul sort sorted update setdefault values keys items
 """.split()}
 _FOUND = {}
 
@@ -121,7 +125,6 @@ _LISTS = {"chunk", "split", "split_with_sizes", "unbind", "tensor_split", "hspli
 _EXCEPTIONS = {kind.__name__: kind for kind in (
     ArithmeticError, AssertionError, AttributeError, EOFError, IndexError, KeyError, LookupError, NotImplementedError,
     OverflowError, TypeError, ValueError, ZeroDivisionError)}
-_RAISED = {}
 
 
 def _raise(text, kind=None):
@@ -129,9 +132,7 @@ def _raise(text, kind=None):
     name = (kind or "").rpartition(".")[2]
     if kind is None and text.startswith("AssertionError"):
         name, text = "AssertionError", text.partition(": ")[2]
-    if name in _EXCEPTIONS and name not in _RAISED:
-        _RAISED[name] = type(name, (Error, _EXCEPTIONS[name]), {"__module__": "flambeau.jit"})
-    raise _RAISED.get(name, Error)(text)
+    raise of_program(_EXCEPTIONS[name])(text) if name in _EXCEPTIONS else Error(text)
 
 
 def _read(name):

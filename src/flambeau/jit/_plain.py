@@ -123,6 +123,13 @@ def _derived(index, start, step):
     return start + index * step
 
 
+def unwrapped(optional):
+    """What is not None."""
+    if optional is None:
+        raise RuntimeError("_unwrap_optional: expected a value, got None")
+    return optional
+
+
 def _method(name):
     """A method of a str, list or dict by name."""
     def call(value, *args):
@@ -161,5 +168,5 @@ FUNCTIONS = {
     "__range_length": _range_length, "__derive_index": _derived, "round": _round, "select": operator.getitem,
     "_set_item": _put, "slice": _slice, "sort": _sort, "sorted": sorted, "str": str, "sum": sum,
     "values": lambda d: list(d.values()), "warn": _warn,
-    "Bool": bool, "Int": int, "Float": float, "Complex": complex, "_unwrap_optional": lambda x: x,
+    "Bool": bool, "Int": int, "Float": float, "Complex": complex, "_unwrap_optional": unwrapped,
 }

@@ -14,6 +14,7 @@ import flambeau
 
 from .._shown import shown
 from ._compile import SPECIAL, NotScript, dotted, executed, function_def, parsed
+from ._given import opened, ways_of
 from ._modules import Autocast, RecursiveScriptModule, ScriptFunction, ScriptObject
 from ._operators import operator
 
@@ -30,7 +31,7 @@ _BASES = {f"__torch__.torch.{home}.autocast_mode.autocast": Autocast for home in
 _TAKEN = frozenset(dir(RecursiveScriptModule)) - {"forward", "training", "extra_repr"} | frozenset(
     vars(flambeau.nn.Module())) - {"training"}
 #: the methods of a property
-_PROPERTY = re.compile(r"__([A-Za-z]\w*?)_(?:getter|setter)$")
+PROPERTY = re.compile(r"__([A-Za-z]\w*?)_(?:getter|setter)$")
 #: dunder methods that a module of a program may have
 _OF_MODULES = frozenset(("__len__", "__contains__", "__getitem__"))
 
@@ -43,17 +44,20 @@ class Kind:
         base = dotted(node.bases[0]) if node.bases else None
         self.base = base[-1] if base else ""
         self.parameters, self.buffers, self.types, self.constants, self.methods, self.members = [], [], {}, {}, {}, {}
+        self.hooks = {}  # {table: names of methods}
         for item in node.body:
             self._take(item)
         self.open_names = frozenset((*self.types, *self.methods, *self.constants)) - {"_is_full_backward_hook"}
         for name in self.open_names:
             special = _OF_MODULES if self.base == "Module" else SPECIAL
-            is_method = name in self.methods and (name in special or _PROPERTY.match(name))
+            is_method = name in self.methods and (name in special or PROPERTY.match(name))
             if (name.startswith("__") and not is_method) or (
                     self.base == "Module" and name in _TAKEN and name not in special) or (
                     name in ("_kind", "_program", "_open_names")):
                 raise NotScript(f"jit: {filename}: the class {shown(node.name)} may not have an attribute "
                                 f"{shown(name)}")
+        if any(name not in self.methods for names in self.hooks.values() for name in names):
+            raise NotScript(f"jit: {filename}: the class {shown(node.name)} lists a hook that it has not")
 
     def _take(self, item):
         if isinstance(item, ast.FunctionDef):
@@ -74,9 +78,7 @@ class Kind:
         elif name == "__annotations__" and isinstance(value, ast.List) and not value.elts:
             pass  # entries follow
         elif name in ("__forward_hooks__", "__forward_pre_hooks__"):
-            if ast.literal_eval(value):
-                raise NotImplementedError(f"jit: {self.filename}: the class {shown(self.node.name)} has hooks that are "
-                                          "part of the program, which are not available")
+            self.hooks[name] = ast.literal_eval(value)
         elif self.base == "Enum":
             self.members[name] = ast.literal_eval(value)
         else:
@@ -180,11 +182,12 @@ class Program:
 
     def _function(self, qualified, node, filename):
         self._made[qualified] = None  # it may call itself
+        ways = ways_of(self, node)
         executed(self, filename, [function_def(self, filename, node, name=qualified)])
         made = self.scope[qualified]
         made.__name__ = made.__qualname__ = node.name
         made.__module__ = qualified.rpartition(".")[0]
-        self._made[qualified] = made
+        self._made[qualified] = opened(made, *ways)
 
     def _class(self, kind):
         name, module = kind.node.name, kind.qualified.rpartition(".")[0]
@@ -203,15 +206,18 @@ class Program:
 
     def _methods(self, kind, made):
         names = {name: f"{kind.qualified}.{name}" for name in kind.methods}
+        ways = {name: ways_of(self, node) for name, node in kind.methods.items() if kind.base == "Module"}
+        alike = {full: self.scope[full] for full in names.values() if full in self.scope}  # hooks are functions, too
         executed(self, kind.filename, [function_def(self, kind.filename, node, kind, names[name])
                                        for name, node in kind.methods.items()])
         for name, full in names.items():
             function = self.scope.pop(full)
             function.__name__, function.__qualname__ = name, f"{kind.node.name}.{name}"
             if name == "__init__" or name not in vars(_BASES.get(kind.qualified, ScriptObject)):
-                setattr(made, name, function)
+                setattr(made, name, opened(function, *ways.get(name, ({}, []))))
+        self.scope.update(alike)
         for name in kind.methods:
-            found = _PROPERTY.match(name)
+            found = PROPERTY.match(name)
             if found is not None and issubclass(made, ScriptObject):  # for Python: the program calls the methods
                 both = [getattr(made, f"__{found[1]}_{part}", None) for part in ("getter", "setter")]
                 setattr(made, found[1], property(*both))
@@ -338,6 +344,8 @@ class Program:
                 return parts[0] | None
             if head == "Union":
                 return functools.reduce(operator_of.or_, parts)
+            if head == "Future":  # what it will give is not known before
+                return flambeau.jit.Future
             if head in _GENERIC:
                 return _GENERIC[head][parts]
         raise NotScript(f"jit: {ast.unparse(node)} is no type of TorchScript")

@@ -6,10 +6,12 @@ import inspect
 from .._places import is_ours
 from ..nn import Module
 from ._classes import Classes, Constants, home_of
+from ._declared import hints_of, is_declared
+from ._hooks import CALLED, called, listed
 from ._layers import defines, forward_of
 from ._merging import Merged, attributes_of, finished
 from ._objects import Kinds
-from ._program import Program
+from ._program import PROPERTY, Program
 from ._source import Source
 from ._types import NotScriptable, type_of, type_text
 from ._writing import quoted
@@ -26,11 +28,12 @@ class Script:
         self.constants = Constants()
         self.methods = {}     # id of a module -> {name: text}
         self.modules = []     # those modules: their ids must stay theirs
+        self.hooks = {}       # (id of a module, name) -> its hook
 
-    def program(self):
+    def program(self, name="<script>"):
         """The Program of what is written."""
         texts = {home: "".join(parts) for home, parts in self.texts.items()}
-        return Program(texts, self.constants.values, "<script>")
+        return Program(texts, self.constants.values, name)
 
     def function(self, function, kinds=()):
         """The qualified name of a function of the program; `kinds` are the types of its first call's constants."""
@@ -83,7 +86,27 @@ class Script:
             raise NotScriptable(f"jit.script: {type(module).__name__}.{name} calls itself, which a program cannot; "
                                 "write a loop")
 
+    def text(self, module):
+        """The methods of a module."""
+        return "".join(self.methods.get(id(module), {}).values())
+
+    def merged_name(self, module):
+        """The name of a finished module's class, which becomes a part of the program; None of others."""
+        return self.merged.names(module._program)[module._kind.qualified] if finished(module) else None
+
+    def listed(self, module):
+        """The lines that list the hooks of a module, where they are methods of the program."""
+        return listed(module) if CALLED in self.methods.get(id(module), {}) else []
+
+    def called(self, module):
+        """The method that a call of a module is, whose `forward` is written."""
+        return called(self, module)
+
     def _method(self, module, name, kinds):
+        part = PROPERTY.match(name)
+        if part is not None:
+            held = inspect.getattr_static(type(module), part[1])
+            return Source(self, held.fget if name.endswith("_getter") else held.fset, module, kinds).text(name)
         function = inspect.unwrap(getattr(type(module), name))
         if getattr(function, "_jit_unused", False):
             return _raising(self, function, name, module)
@@ -92,15 +115,13 @@ class Script:
             found = forward_of(self, module, owner)
             if found is not None:
                 return found
-        if module._forward_hooks or module._forward_pre_hooks:
-            raise NotScriptable(f"jit.script: the {type(module).__name__} has hooks, which a program has not")
         return Source(self, function, module, kinds).text(name)
 
 
 def _raising(script, function, name, module=None):
     """The text of a function that is left out: it has the arguments and the result, and raises."""
     source = Source(script, function, module)
-    result = source.result if "return" in getattr(function, "__annotations__", {}) else "Tensor"
+    result = source.result if "return" in source.hints else "Tensor"
     text = quoted(f"{name} is left out of scripts (jit.ignore, jit.unused)")
     head = source.head(name).partition(" -> ")[0].rstrip(":")
     value = "None" if result == "NoneType" else f"uninitialized({result})"
@@ -109,18 +130,13 @@ def _raising(script, function, name, module=None):
 
 # ---- what script returns ---------------------------------------------------------------------------------------------
 
-def _attributes(module, kinds):
+def attributes_in(module, kinds):
     """{name: type} of the plain values that a module holds; objects are those of classes that its methods name."""
     if finished(module):
         return attributes_of(module)
-    hints = {}
-    for kind in reversed(type(module).__mro__):
-        hints.update(vars(kind).get("__annotations__", {}))
-    hints.update(vars(module).get("_jit_types", {}))
-    found = {}
-    plain = vars(Module())
+    hints, found = hints_of(module), {}
     for name, value in vars(module).items():
-        if name in plain or name.startswith("_") or not name.isidentifier():
+        if not is_declared(module, name):
             continue
         try:
             kind = type_text(hints[name], kinds.name) if name in hints else type_of(value, kinds.names.get)
@@ -142,14 +158,16 @@ def scripted_module(module):
     exported = [name for name in dir(type(module)) if getattr(getattr(type(module), name), "_jit_export", False)]
     for name in (*_forward(module), *exported):
         script.method(module, name)
+    if _forward(module):
+        script.called(module)
     for child in module.modules():
         if id(child) not in script.methods:  # nobody calls it but who takes it out of the program
             with contextlib.suppress(NotScriptable):
                 for name in _forward(child):
                     script.method(child, name)
-    classes = Classes(lambda m: "".join(script.methods.get(id(m), {}).values()),
-                      lambda m: _attributes(m, script.kinds), script.texts,
-                      lambda m: script.merged.names(m._program)[m._kind.qualified] if finished(m) else None)
+                    script.called(child)
+    classes = Classes(script.text, lambda m: attributes_in(m, script.kinds), script.texts,
+                      script.merged_name, script.listed)
     classes.of(module)
     return script.program().module(module, classes, names=script.kinds.names)
 

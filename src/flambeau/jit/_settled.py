@@ -13,6 +13,8 @@ from .._shown import shown
 from ..fx._source import parsed
 from ..nn import Module
 from ..ops import OPS
+from ._comments import KNOWN, Annotated, comments_of, hints_of
+from ._declared import hints_of as declared_types
 from ._modules import ScriptFunction
 from ._types import NotScriptable, type_text
 
@@ -37,13 +39,15 @@ class Settled:
             if text is None:
                 lines, self.first = inspect.getsourcelines(function)
                 text = "".join(lines)
-            tree = parsed(text)
+            comments = comments_of(text)
+            tree = Annotated(comments).visit(parsed(text))
         except (OSError, TypeError, SyntaxError):
             raise NotScriptable(f"jit.script: the source of {shown(function.__name__)} is not at hand") from None
         self.node = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)), None)
         if self.node is None:
             raise NotScriptable(f"jit.script: {shown(function.__name__)} is no function that is written by def")
-        self.scope = {**function.__globals__, **_closure(function)}
+        self.hints = {**hints_of(self.node, comments), **getattr(function, "__annotations__", {})}
+        self.scope = {**KNOWN, **function.__globals__, **_closure(function)}
         if kind is not None:
             self.scope.setdefault(kind.__name__, kind)  # its methods may name it
         args = self.node.args
@@ -51,6 +55,7 @@ class Settled:
         stored = [n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         self.locals = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)} | set(stored)
         self.once = {name for name in stored if stored.count(name) == 1} - {a.arg for a in args.args}
+        self.slices = {}    # local name -> the ast.Slice that it is
         self.standing = {}  # local name -> the module or number that it stands for, in a loop that is written out
 
     def refuse(self, node, what):
@@ -141,11 +146,9 @@ class Settled:
     @staticmethod
     def _may_change(module, name):
         """Whether an attribute is declared as an optional value."""
-        hints = [vars(kind)["__annotations__"][name] for kind in type(module).__mro__
-                 if name in vars(kind).get("__annotations__", {})]
-        hints += [kind for key, kind in vars(module).get("_jit_types", {}).items() if key == name]
+        hints = declared_types(module)
         try:
-            return bool(hints) and type_text(hints[-1]).startswith(("Optional", "Union"))
+            return name in hints and type_text(hints[name]).startswith(("Optional", "Union"))
         except (NotScriptable, NameError, AttributeError, SyntaxError):
             return False  # an optional module
 
@@ -184,6 +187,9 @@ class Settled:
 
     def _settled(self, node):
         """The value of an expression of what is known."""
+        if isinstance(node, ast.Slice):
+            bounds = (node.lower, node.upper, node.step)
+            return slice(*(None if bound is None else self._settled(bound) for bound in bounds))
         names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         known = {self.receiver: self.owner, **self.standing}
         if names & self.locals - known.keys():

@@ -60,7 +60,7 @@ class Source(Expressions):
 
     def _hints(self):
         """{argument: its type} of annotations."""
-        return {name: self.annotated(kind) for name, kind in getattr(self.function, "__annotations__", {}).items()}
+        return {name: self.annotated(kind) for name, kind in self.hints.items()}
 
     def _default_type(self, default):
         try:
@@ -111,6 +111,8 @@ class Source(Expressions):
 
     def _assign(self, node):
         name = node.targets[0].id if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) else None
+        if name in self.once and self.is_slice(node.value):
+            return self._sliced(name, node.value)
         known, settled = self.static(node.value) if name in self.once else (False, None)
         if known and (settled is None or isinstance(settled, Module)):
             self.standing[name] = settled  # another name for a module, or for none
@@ -128,6 +130,19 @@ class Source(Expressions):
         first = self.expression(node.targets[0])
         again = [ast.Assign([self.expression(t)], _loaded(first), lineno=0) for t in node.targets[1:]]
         return [ast.Assign([first], value, lineno=0), *again]
+
+    def _sliced(self, name, call):
+        """A slice has no value in a program: its parts get names, and stand where it is used."""
+        made, parts = [], {}
+        for part, bound in ast.iter_fields(self.slice_of(call)):
+            if isinstance(bound, ast.Constant) or bound is None:
+                parts[part] = bound
+                continue
+            parts[part] = ast.Name(f"{name}_{part}", ast.Load())
+            self.locals.add(f"{name}_{part}")
+            made += self.statement(ast.Assign([ast.Name(f"{name}_{part}", ast.Store())], bound, lineno=0))
+        self.slices[name] = ast.Slice(**parts)
+        return made
 
     def _delete(self, node):
         return ast.Delete([self.expression(target) for target in node.targets])
@@ -160,6 +175,8 @@ class Source(Expressions):
     def _setter(self, target):
         """The method that assigns to a property of an object; None for other targets."""
         kind = self.own_class(target.value) if isinstance(target, ast.Attribute) else None
+        if kind is None and isinstance(target, ast.Attribute):
+            return self.property_of(target, "setter")
         if kind is None or not isinstance(inspect.getattr_static(kind, target.attr, None), property):
             return None
         return ast.Attribute(self.expression(target.value), f"__{target.attr}_setter", ast.Load())

@@ -8,6 +8,8 @@ from .._shown import shown
 
 #: inside, this thread runs a trace
 tracing = Inside("tracing")
+#: inside a trace, what calls a scripted function, and notes it; None elsewhere
+keeping = contextvars.ContextVar("keeping", default=None)
 _fusion = contextvars.ContextVar("fusion", default=(("STATIC", 2), ("DYNAMIC", 10)))
 
 

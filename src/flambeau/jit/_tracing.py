@@ -8,19 +8,22 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
+from .._subclasses.fake import detaching
 from .._symbolic.shape_env import Retrace, ShapeEnv
 from ..export import Dim
 from ..export._real import RealExport
 from ..export._trace import Export
 from ..export.graph_signature import InputKind
+from ..fx.experimental.proxy_tensor import get_innermost_proxy_mode
 from ..nn import Module
 from ..ops import OPS
 from ..utils import _pytree
-from ._calls import CallWriter, Methods, Watched, step_text
-from ._classes import Classes, Constants
+from ._calls import CallWriter, Methods, Watched, paths, step_text
+from ._classes import Classes
 from ._comparing import compared, name_of
+from ._kept import kept_calls, note_decisions, own
 from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
-from ._program import Program
+from ._scripting import Script, attributes_in
 from ._state import TracerWarning, tracing
 from ._writing import assembled
 
@@ -38,7 +41,7 @@ class _WithCalls:
     def called(self, args, kwargs):
         """The module's results."""
         self.watched = Watched(self.mod, self.tracer)
-        with self.watched.watching():
+        with self.watched.watching(), kept_calls(self.mod):
             return super().called(args, kwargs)
 
     def is_there(self, node):
@@ -52,7 +55,25 @@ class _WithCalls:
 
 
 class _Trace(_WithCalls, Export):
-    """One run of a module on tensors without values."""
+    """One run of a module on tensors without values, of which a detached one is another: gradients end there."""
+
+    def called(self, args, kwargs):
+        """The module's results."""
+        before = detaching.set(_detached)
+        try:
+            return super().called(args, kwargs)
+        finally:
+            detaching.reset(before)
+
+
+def _detached(tensor):
+    """A tensor that a step of the trace gives; where an operator runs inside, the tensor's own memory."""
+    mode = get_innermost_proxy_mode()
+    if mode is None:
+        return _C.Tensor.detach(tensor)
+    made = own(tensor)
+    node = mode.tracer.create_node("call_function", flambeau.detach, (mode.tracer.of_value(tensor),), {})
+    return mode.track(made, node)
 
 
 class _RealTrace(_WithCalls, RealExport):
@@ -144,7 +165,7 @@ def _arguments(trace):
         name = name if name not in ("self", "torch", "ops") else f"{name}_"
         leaves, spec = _pytree.tree_flatten(value)
         declared.append(f"{name}: {assembled(spec, [('', 'Tensor')] * len(leaves))[1]}")
-        for path, node in _pytree.tree_flatten_with_path(value)[0]:
+        for path, node in paths(value):
             places[node] = name + "".join(map(step_text, path))
     return declared, places
 
@@ -246,14 +267,16 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
                             **checks)
         return made if name == "forward" else getattr(made, name)
     args, kwargs = _given(given, by_name)
-    methods = Methods(Constants())
+    methods = Methods(Script())
     name = name_of(func, "traced")
     with tracing():
         trace, recorded = _recorded(_Function(func), args, kwargs)
     text = _method(name, trace, recorded, methods)
-    program = Program({"__torch__": text}, methods.constants.values, "<trace>")
+    qualified = methods.script.unused("__torch__", name)
+    text = text.replace(f"def {name}(", f"def {qualified.rpartition('.')[2]}(", 1)
+    methods.script.texts.setdefault("__torch__", []).append(text)
+    program = methods.script.program("<trace>")
     program.graph = trace.tracer.graph
-    qualified = f"__torch__.{name}"
     made = ScriptFunction(program.find(qualified), program, qualified)
     compared(func, made, _all_inputs(given, check_inputs, by_name) if check_trace else [], check_tolerance, None)
     return made
@@ -276,20 +299,21 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
     if _force_outplace or _module_class is not None or _compilation_unit is not None:
         raise NotImplementedError("jit.trace_module: _force_outplace, _module_class and _compilation_unit are not "
                                   "available; leave them out")
-    methods, traces = Methods(Constants()), {}
+    methods, traces = Methods(Script()), {}
+    note_decisions(mod)
     with tracing():
         for name, given in inputs.items():
             traces[name] = _recorded(_with_forward(mod, name), *_given(given, example_inputs_is_kwarg))
     text = "".join(_method(name, *both, methods, "SELF") for name, both in traces.items())
-    classes = Classes(lambda module: text if module is mod else methods.text(module))
+    script = methods.script
+    classes = _classes(mod, text, methods)
     classes.of(mod)
-    program = Program({home: "".join(texts) for home, texts in classes.texts.items()}, methods.constants.values,
-                      "<trace>")
+    program = script.program("<trace>")
     program.calls = {classes.of(module): methods.calls[id(module)] for module in mod.modules()
                      if id(module) in methods.calls}
     first = traces.get("forward") or next(iter(traces.values()))
     program.graph = first[0].tracer.graph
-    made = program.module(mod, classes, TopLevelTracedModule)
+    made = program.module(mod, classes, TopLevelTracedModule, names=script.kinds.names)
     if check_trace:
         for name, given in inputs.items():
             more = [each[name] if isinstance(each, dict) and each.keys() == inputs.keys() else each
@@ -297,6 +321,20 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
             compared(getattr(mod, name), getattr(made, name), _all_inputs(given, more, example_inputs_is_kwarg),
                      check_tolerance, mod)
     return made
+
+
+def _classes(mod, text, methods):
+    """The classes of a traced module and those inside: with the methods of the trace, or as they are scripted."""
+    script = methods.script
+
+    def merged(module):
+        return None if methods.text(module) else script.merged_name(module)
+
+    def attributes(module):
+        return attributes_in(module, script.kinds) if script.text(module) or merged(module) else {}
+
+    return Classes(lambda module: text if module is mod else script.text(module) or methods.text(module), attributes,
+                   script.texts, merged, script.listed)
 
 
 def _with_forward(mod, name):

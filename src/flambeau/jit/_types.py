@@ -1,6 +1,7 @@
 """Types as TorchScript writes them: those of annotations, and those of values."""
 
 import ast
+import dataclasses
 import enum
 import types
 import typing
@@ -13,7 +14,7 @@ from .._shown import shown
 _TYPES = {flambeau.Tensor: "Tensor", int: "int", float: "float", bool: "bool", str: "str", complex: "complex",
           type(None): "NoneType", flambeau.device: "Device", flambeau.dtype: "int", typing.Any: "Any",
           flambeau.Size: "List[int]"}
-_GENERIC = {list: "List", dict: "Dict", tuple: "Tuple"}
+_GENERIC = {list: "List", dict: "Dict", tuple: "Tuple", flambeau.jit.Future: "Future"}
 
 
 class NotScriptable(NotImplementedError):
@@ -30,6 +31,8 @@ def resolved(kind, scope):
 
 def type_text(kind, named=lambda kind: None):
     """A type as TorchScript writes it; `named` gives the names of classes of one's own."""
+    if isinstance(kind, dataclasses.InitVar):
+        kind = kind.type
     if isinstance(kind, typing.ForwardRef):
         kind = kind.__forward_arg__
     if isinstance(kind, str):
@@ -44,6 +47,8 @@ def type_text(kind, named=lambda kind: None):
         texts = [type_text(part, named) for part in others]
         inner = texts[0] if len(others) == 1 else f"Union[{', '.join(texts)}]"
         return inner if len(others) == len(parts) else f"Optional[{inner}]"
+    if origin is tuple and not parts:
+        return "Tuple[()]"
     if origin in _GENERIC:
         return f"{_GENERIC[origin]}[{', '.join(type_text(part, named) for part in parts if part is not Ellipsis)}]"
     if origin is typing.Final or kind in _GENERIC:

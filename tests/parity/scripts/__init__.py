@@ -6,6 +6,7 @@ from . import containers as containers
 from . import longer as longer
 from . import modules as modules
 from . import refused as refused
+from . import repositories as repositories
 from . import statements as statements
 from . import tensors as tensors
 from . import values as values
