@@ -5,6 +5,7 @@ ROOTS = {"flambeau"}
 
 #: theirs, ours ("." is the package itself), names
 _TABLE = """
+_higher_order_ops.associative_scan control_flow associative_scan
 _higher_order_ops.cond control_flow cond
 _higher_order_ops.map control_flow map
 _higher_order_ops.scan control_flow scan
