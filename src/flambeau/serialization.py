@@ -127,6 +127,8 @@ def _check_pickle(name, module):
 def _write(content, f):
     if hasattr(f, "write"):
         content.write(f, "archive")
+        if hasattr(f, "flush"):  # objects that pass a file on, to a server say, do so then
+            f.flush()
         return
     path = os.fsdecode(f)
     top = os.path.splitext(os.path.basename(path))[0].encode(errors="replace").decode() or "archive"

@@ -622,3 +622,15 @@ def test_places_by_name():
     flambeau.save(flambeau.ones(2), file)
     file.seek(0)
     assert flambeau.load(file, map_location=lambda s, place: restore(s, "cpu")).tolist() == [1, 1]
+
+
+def test_what_takes_a_file_is_told_to_pass_it_on():
+    class Uploads(io.BytesIO):
+        flushed = 0
+
+        def flush(self):
+            self.flushed = len(self.getvalue())
+
+    file = Uploads()
+    flambeau.save({"w": flambeau.ones(2)}, file)
+    assert file.flushed == len(file.getvalue()) > 0
