@@ -54,6 +54,18 @@ PROGRAMS = {
         from torch.utils.data._utils.worker import _generate_state
         assert _generate_state(5, 0) == [161328693, 2841646664, 2763651139, 2546215728]
         assert _generate_state(2**40 + 7, 3)[0] == 400740237
+        assert isinstance(torch.ones(1).untyped_storage(), torch.StorageBase)
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        assert torch._guards.active_fake_mode() is None
+        with FakeTensorMode() as mode: assert torch._guards.active_fake_mode() is mode
+        from torch.autograd import forward_ad
+        assert forward_ad._current_level == -1 and not hasattr(forward_ad, "_no_such_name")
+        with forward_ad.dual_level(): assert forward_ad._current_level == 0
+        assert torch._C._distributed_rpc._is_current_rpc_agent_set() is False
+        assert not isinstance(3, torch._C._distributed_rpc.PyRRef)
+        from torch.overrides import TorchFunctionMode
+        assert torch._C._is_torch_function_mode_enabled() is False
+        with TorchFunctionMode(): assert torch._C._is_torch_function_mode_enabled() is True
         from torch._utils import _get_device_module
         assert _get_device_module("cuda") is torch.cuda
         try: _get_device_module("nothing")

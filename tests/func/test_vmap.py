@@ -176,7 +176,7 @@ def test_containers_take_batches_by_steps_of_their_own(monkeypatch):
     def inputs(in_dims, args, func):
         if not any(map(pairs, args)):
             return process(in_dims, args, func)
-        return args[0].a.shape[in_dims], [in_dims] * len(args), list(args), None
+        return args[0].a.shape[in_dims], [in_dims] * len(args), list(args), "a list"
 
     def create(flat_in_dims, flat_args, level, spec):
         return [Pair(*(steps._add_batch_dim(x, d, level) for x in (p.a, p.b)))

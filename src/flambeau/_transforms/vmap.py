@@ -139,15 +139,19 @@ def _add_batch_dim(x, dim, level):
 
 
 def _create_batched_inputs(flat_in_dims, flat_args, vmap_level, args_spec):
-    inside = [x if d is None else _add_batch_dim(x, d, vmap_level)
-              for x, d in zip(flat_args, flat_in_dims, strict=True)]
-    return inside if args_spec is None else tree_unflatten(inside, args_spec)
+    return tree_unflatten(_inside(flat_in_dims, flat_args, vmap_level), args_spec)
+
+
+def _inside(dims, leaves, level):
+    return [x if d is None else _add_batch_dim(x, d, level) for x, d in zip(leaves, dims, strict=True)]
 
 
 def _run(func, inputs, kwargs, out_dims, randomness):
     size, dims, leaves, spec = inputs
     with BatchFrame(size, randomness) as frame:
-        out = func(*_create_batched_inputs(dims, leaves, frame.level, spec), **kwargs)
+        inside = (_inside(dims, leaves, frame.level) if spec is None else
+                  _create_batched_inputs(dims, leaves, frame.level, spec))
+        out = func(*inside, **kwargs)
         if isinstance(out, Tensor) and isinstance(out_dims, int):
             return _output(_get_name(func), frame, out, out_dims)
         return _unwrap_batched(out, out_dims, frame.level, size, func)

@@ -16,6 +16,7 @@ from ...._transforms.levels import stack
 from ....amp import autocast
 from ....library._enumerations import DispatchKey as DispatchKey
 from ....nn.modules._convert import _parse_to
+from . import _distributed_rpc as _distributed_rpc
 from . import _functorch as _functorch
 
 has_lapack = has_mkldnn = has_openmp = has_spectral = True
@@ -45,6 +46,11 @@ def _len_torch_function_stack():
 def _len_torch_dispatch_stack():
     """How many dispatch modes this thread is in."""
     return len(dispatch_modes())
+
+
+def _is_torch_function_mode_enabled():
+    """Whether this thread is in a function mode."""
+    return bool(function_modes())
 
 
 def _get_function_stack_at(index):
