@@ -13,7 +13,7 @@ class LazyModuleMixin:
     __slots__ = ()
 
     cls_to_become = None
-    _counts = None  # the attribute that the first call fills in; None in lazy layers of others, who see to it themselves
+    _counts = None  # the attribute that the first call fills in; None in lazy layers of others
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
