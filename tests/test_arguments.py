@@ -139,10 +139,12 @@ REASONS = {
     "a trace is the same with each: older names, and a permission that is always given": """
         jit/_tracing: trace optimize strict _store_inputs, trace_module optimize strict _store_inputs;
         jit/_program: __init__ _frames_up, define _frames_up""",
+    "of an older vmap, whose tensors are never met": "as_torch/tree/_C/_functorch: is_legacy_batchedtensor tensor",
     "nothing is compiled, scripted or captured: functions run as they are, which the first call says": """
         optim/_for_others: _disable_dynamo_if_unsupported single_tensor_fn;
         as_torch/tree/_C/__init__: _log_api_usage_once event, _jit_set_profiling_mode mode;
-        as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on;
+        as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on,
+        mark_static t index, mark_static_address t guard;
         jit/__init__: script optimize _frames_up _rcb example_inputs, ignore kwargs,
         annotate the_type""",
     "of downloaded programs, which are refused: those of local folders need no download, no trust, no report": """

@@ -90,9 +90,9 @@ _LAZY_FROM = {
     "debug._check": "check",
     "serialization": "save load",
     "_tensor.printing": "set_printoptions get_printoptions printoptions",
-    "_tensor.storage": "Storage UntypedStorage TypedStorage is_storage FloatStorage DoubleStorage HalfStorage "
-                       "BFloat16Storage ByteStorage CharStorage ShortStorage IntStorage LongStorage BoolStorage "
-                       "ComplexFloatStorage ComplexDoubleStorage",
+    "_tensor.storage": "Storage StorageBase UntypedStorage TypedStorage is_storage FloatStorage DoubleStorage "
+                       "HalfStorage BFloat16Storage ByteStorage CharStorage ShortStorage IntStorage LongStorage "
+                       "BoolStorage ComplexFloatStorage ComplexDoubleStorage",
     "_settings": "get_default_dtype set_default_dtype get_default_device set_default_device set_default_tensor_type "
                  "get_num_threads set_num_threads get_num_interop_threads set_num_interop_threads init_num_threads "
                  "get_float32_matmul_precision set_float32_matmul_precision set_flush_denormal "

@@ -5,6 +5,7 @@ ROOTS = {"flambeau"}
 
 #: theirs, ours ("." is the package itself), names
 _TABLE = """
+_higher_order_ops.associative_scan control_flow associative_scan
 _higher_order_ops.cond control_flow cond
 _higher_order_ops.map control_flow map
 _higher_order_ops.scan control_flow scan
@@ -147,6 +148,7 @@ xpu.random xpu get_rng_state get_rng_state_all initial_seed manual_seed manual_s
 xpu.random xpu set_rng_state set_rng_state_all
 xpu.streams xpu Event Stream
 utils._python_dispatch _tensor.overriding TorchDispatchMode
+utils._contextlib autograd.grad_mode _DecoratorContextManager
 utils._pytree utils._pytree._nodes NodeDef SequenceKey MappingKey GetAttrKey
 utils._pytree utils._pytree._spec TreeSpec LeafSpec
 utils.checkpoint utils._selective SelectiveCheckpointContext CheckpointPolicy
@@ -189,6 +191,7 @@ distributed.rendezvous distributed default_pg_timeout
 distributed.tensor._api distributed.tensor empty full ones rand randn zeros
 export.decomp_utils export CustomDecompTable
 export.exported_program export default_decompositions
+distributed.fsdp.fully_sharded_data_parallel distributed.fsdp ShardedOptimStateDictConfig ShardedStateDictConfig
 functional . istft pca_lowrank svd_lowrank
 mps.event mps Event
 mtia.memory mtia max_memory_allocated memory_allocated memory_stats reset_peak_memory_stats
@@ -198,6 +201,7 @@ nn.quantized.dynamic.modules nn.quantized.dynamic LSTM Linear
 nn.quantized.dynamic.modules.rnn nn.quantized.dynamic LSTM
 nn.quantized.modules nn.quantized FXFloatFunctional FloatFunctional QFunctional
 nn.quantized.modules.functional_modules nn.quantized FXFloatFunctional FloatFunctional QFunctional
+onnx._internal.exporter onnx ONNXProgram
 optim._adafactor optim Adafactor
 optim._muon optim Muon
 package.file_structure_representation package Directory
@@ -210,6 +214,7 @@ utils.benchmark.utils.common utils.benchmark trim_sigfig unit_to_english
 utils.benchmark.utils.compare utils.benchmark Colorize Compare
 utils.benchmark.utils.timer utils.benchmark Language Timer timer
 utils.data.datapipes.iter.combining utils.data.datapipes.iter.splitting DemultiplexerIterDataPipe ForkerIterDataPipe
+utils._foreach_utils optim._for_others _group_tensors_by_device_and_dtype
 xpu.graphs xpu XPUGraph graph_pool_handle is_current_stream_capturing make_graphed_callables
 xpu.memory xpu MemPool XPUPluggableAllocator change_current_allocator get_per_process_memory_fraction memory_snapshot
 xpu.memory xpu memory_stats_as_nested_dict reset_accumulated_memory_stats set_per_process_memory_fraction use_mem_pool

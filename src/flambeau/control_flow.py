@@ -1,4 +1,4 @@
-"""Control flow as functions: `cond`, `while_loop`, `scan` and `map`, whose branches and bodies are functions.
+"""Control flow as functions: `cond`, `while_loop`, `scan`, `associative_scan` and `map`, whose bodies are functions.
 
 They decide when they run, on values that are known then, and derivatives go through what ran. Inside a trace each
 becomes one step whose arguments are graphs: `make_fx` asks `higher_order` of the mode that records, `symbolic_trace`
@@ -10,7 +10,9 @@ import builtins
 from . import _C
 from ._shown import shown
 from ._tensor.overriding import _modes, asked, overriding
-from .ops import joining
+from ._transforms import vmap
+from .ops import joining, views
+from .ops.dims import wrap_dim
 from .ops.namespaces import namespace
 from .utils import _pytree
 
@@ -87,18 +89,18 @@ def while_loop(cond_fn, body_fn, carried_inputs, additional_inputs=()):
     return carried
 
 
-def _length(name, leaves, dim):
+def _length(name, leaves, dim, error=RuntimeError):
     tensors = [x for x in leaves if isinstance(x, _C.Tensor) and x.dim() > 0]
     if not tensors or len(tensors) != len(leaves):
-        raise RuntimeError(f"{name}: xs must be tensors with a dimension to walk along, or a tree of them, got "
-                           f"{shown(leaves)}")
-    lengths = {x.shape[dim] for x in tensors}
+        raise error(f"{name}: xs must be tensors with a dimension to walk along, or a tree of them, got "
+                    f"{shown(leaves)}")
+    lengths = {x.shape[wrap_dim(dim, x.dim(), name)] for x in tensors}
     if len(lengths) != 1:
-        raise RuntimeError(f"{name}: the tensors of xs must have one length along dimension {dim}, got "
-                           f"{sorted(lengths)}")
+        raise error(f"{name}: the tensors of xs must have one length along dimension {dim}, got "
+                    f"{sorted(lengths)}")
     length = lengths.pop()
     if length == 0:
-        raise RuntimeError(f"{name}: xs must have at least one element along dimension {dim}")
+        raise error(f"{name}: xs must have at least one element along dimension {dim}")
     return length
 
 
@@ -157,6 +159,58 @@ def map(f, xs, *args):
         return result
     length = _length("map", leaves, 0)
     return _stacked([f(_pytree.tree_unflatten([x[k] for x in leaves], spec), *args) for k in builtins.range(length)])
+
+
+def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise"):
+    """The running results of combine_fn along dim: x0, f(x0, x1), f(f(x0, x1), x2), …, in about 2 log2(n) calls of it,
+    each for many pairs at once by `vmap`; so f must be associative. reverse=True runs from the end.
+
+    xs may be a tree of tensors, of which f(left, right) gets and returns one slice each. Both modes, "pointwise" and
+    "generic", do the same here.
+
+    >>> import flambeau
+    >>> from flambeau.control_flow import associative_scan
+    >>> associative_scan(lambda a, b: a * b, flambeau.arange(1, 6), 0)
+    tensor([  1,   2,   6,  24, 120])
+    """
+    if not callable(combine_fn):
+        raise ValueError(f"associative_scan: combine_fn must be a function, got {shown(combine_fn)}")
+    if not isinstance(dim, int):
+        raise ValueError(f"associative_scan: dim must be an int, got {type(dim).__name__}")
+    if combine_mode not in ("pointwise", "generic"):
+        raise ValueError(f"associative_scan: combine_mode must be 'pointwise' or 'generic', got {shown(combine_mode)}")
+    leaves, spec = _pytree.tree_flatten(xs)
+    _length("associative_scan", leaves, dim, ValueError)
+    columns = [views.movedim(x, dim, 0) for x in leaves]
+
+    def combined(left, right):
+        trees = (_pytree.tree_unflatten(side, spec) for side in (left, right))
+        found, structure = _pytree.tree_flatten(vmap(combine_fn)(*trees))
+        if structure != spec:
+            raise RuntimeError(f"associative_scan: combine_fn must return what it gets, {spec}, got {structure}")
+        return found
+
+    columns = _scanned(combined, [x.flip(0) for x in columns] if reverse else columns)
+    columns = [x.flip(0) for x in columns] if reverse else columns
+    return _pytree.tree_unflatten([views.movedim(x, 0, dim) for x in columns], spec)
+
+
+def _scanned(combined, columns):
+    """The places 1, 3, 5 … of the scan are the scan of the pairs (0, 1), (2, 3) …; those between need one call more."""
+    n = columns[0].shape[0]
+    if n < 2:
+        return columns
+    odd = _scanned(combined, combined([x[:n - 1:2] for x in columns], [x[1::2] for x in columns]))
+    even = [x[:1] for x in columns]
+    if n > 2:
+        later = combined([x[:(n - 1) // 2] for x in odd], [x[2::2] for x in columns])
+        even = [joining.cat(pair) for pair in zip(even, later, strict=True)]
+    return [_interleaved(x, y) for x, y in zip(even, odd, strict=True)]
+
+
+def _interleaved(even, odd):
+    pairs = joining.stack([even[:len(odd)], odd], 1).flatten(0, 1)
+    return pairs if len(even) == len(odd) else joining.cat([pairs, even[-1:]])
 
 
 for _op in (cond, while_loop, scan, map):

@@ -166,7 +166,10 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     if hasattr(f, "read"):
         if mmap:
             raise ValueError("load: mmap=True reads from a file on disk; pass its name as f")
-        return _load_file(from_here(f), getattr(f, "name", "the file"), map_location, False, options)
+        try:
+            return _load_file(from_here(f), getattr(f, "name", "the file"), map_location, False, options)
+        finally:
+            f.seek(0, os.SEEK_END)  # and not to where another entry begins
     path = os.fsdecode(f)
     with open(path, "r+b" if mmap and shared() else "rb") as file:
         return _load_file(file, path, map_location, mmap, options)

@@ -145,3 +145,10 @@ def test_tables_of_decompositions():
         _decomp.register_decomposition(aten.silu, mine)(plain)
     with pytest.raises(NotImplementedError, match="'meta'"):
         _decomp.get_decompositions([], "meta")
+
+
+def test_marks_of_tensors_for_a_compiler_take_what_pytorch_takes():
+    from flambeau.as_torch.tree import _dynamo
+    x = flambeau.ones(2)
+    assert _dynamo.mark_dynamic(x, 0) is _dynamo.mark_static(x) is _dynamo.mark_static(x, [0]) is None
+    assert _dynamo.mark_static_address(x) is _dynamo.mark_static_address(x, guard=True) is None

@@ -6,6 +6,76 @@ import sys
 import pytest
 
 PROGRAMS = {
+    "names that a file of PyTorch's imports": """
+        from torch.distributions.multivariate_normal import Distribution, MultivariateNormal, constraints
+        assert issubclass(MultivariateNormal, Distribution) and constraints is torch.distributions.constraints
+        from torch.optim.adamw import Adam
+        assert Adam is torch.optim.Adam and not hasattr(torch.optim.adamw, "_no_such_name")
+        """,
+    "the module of vmap": """
+        import torch._functorch.vmap as steps
+        from torch._functorch.vmap import _add_batch_dim, _broadcast_to_and_flatten, _get_name, _maybe_remove_batch_dim
+        from torch._functorch.vmap import Tensor, tree_flatten, tree_unflatten
+        assert steps._broadcast_to_and_flatten(0, tree_flatten([1, [2, 3]])[1]) == [0, 0, 0] and _get_name(len) == "len"
+        before, seen = steps._unwrap_batched, []
+        steps._unwrap_batched = lambda *args: seen.append(args[1:4]) or before(*args)
+        torch.vmap(lambda x: (x, x))(torch.ones(3))
+        assert seen == [(0, 1, 3)]
+        """,
+    "bases of layers, hooks of all modules": """
+        from torch.nn.modules import dropout, padding, pooling
+        from torch.nn.modules.module import _global_buffer_registration_hooks, _global_module_registration_hooks
+        from torch.nn.modules.module import _global_parameter_registration_hooks
+        for module, kinds in {padding: "Constant Reflection Replication Circular", dropout: "Dropout",
+                              pooling: "Max Avg AdaptiveAvg AdaptiveMax LP MaxUn"}.items():
+            for kind in kinds.split():
+                end = {padding: "Pad", dropout: "", pooling: "pool" if kind == "MaxUn" else "Pool"}[module]
+                base = getattr(module, f"_{kind}{end}Nd")
+                assert all(issubclass(getattr(torch.nn, f"{kind}{end}{n}d"), base) for n in (1, 2, 3))
+        assert not issubclass(torch.nn.AlphaDropout, padding._ConstantPadNd)
+        handle = torch.nn.modules.module.register_module_parameter_registration_hook(lambda *_: None)
+        assert len(_global_parameter_registration_hooks) == 1 and not _global_buffer_registration_hooks
+        handle.remove()
+        """,
+    "scopes that decorate": """
+        from torch.utils._contextlib import _DecoratorContextManager
+        class Scale(_DecoratorContextManager):
+            now = 1
+            def __init__(self, by): self.by = by
+            def clone(self): return Scale(self.by)
+            def __enter__(self): self.before, Scale.now = Scale.now, self.by
+            def __exit__(self, *_): Scale.now = self.before
+        @Scale(3)
+        def scaled(depth): return scaled(depth - 1) if depth else Scale.now
+        assert scaled(2) == 3 and Scale.now == 1
+        assert issubclass(torch.no_grad, _DecoratorContextManager)
+        """,
+    "helpers": """
+        from torch.utils.data._utils.worker import _generate_state
+        assert _generate_state(5, 0) == [161328693, 2841646664, 2763651139, 2546215728]
+        assert _generate_state(2**40 + 7, 3)[0] == 400740237
+        assert isinstance(torch.ones(1).untyped_storage(), torch.StorageBase)
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        assert torch._guards.active_fake_mode() is None
+        with FakeTensorMode() as mode: assert torch._guards.active_fake_mode() is mode
+        from torch.autograd import forward_ad
+        assert forward_ad._current_level == -1 and not hasattr(forward_ad, "_no_such_name")
+        with forward_ad.dual_level(): assert forward_ad._current_level == 0
+        assert torch._C._distributed_rpc._is_current_rpc_agent_set() is False
+        assert not isinstance(3, torch._C._distributed_rpc.PyRRef)
+        from torch.overrides import TorchFunctionMode
+        assert torch._C._is_torch_function_mode_enabled() is False
+        with TorchFunctionMode(): assert torch._C._is_torch_function_mode_enabled() is True
+        from torch._utils import _get_device_module
+        assert _get_device_module("cuda") is torch.cuda
+        try: _get_device_module("nothing")
+        except RuntimeError as error: assert "nothing" in str(error)
+        else: raise AssertionError
+        from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
+        from torch.distributed.fsdp.fully_sharded_data_parallel import ShardedStateDictConfig
+        from torch._higher_order_ops.associative_scan import associative_scan
+        assert associative_scan(lambda a, b: a + b, torch.arange(4), 0, combine_mode="generic").tolist() == [0, 1, 3, 6]
+        """,
     "functions with the name of their module": """
         from torch.autograd.gradcheck import GradcheckError
         from torch.nn.parallel.parallel_apply import parallel_apply

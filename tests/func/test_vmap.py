@@ -1,5 +1,7 @@
 """vmap: axes, trees, nesting, in-place writes, randomness, errors."""
 
+import importlib
+
 import pytest
 
 import flambeau
@@ -157,3 +159,51 @@ def test_writes_through_views_are_differentiated(dim):
         each = [grad(f, argnums=(0, 1))(of(a, k, dims[0]), of(b, k, dims[1])) for k in range(4)]
         same(found[0], flambeau.stack([e[0] for e in each]))
         same(found[1], flambeau.stack([e[1] for e in each]))
+
+
+def test_containers_take_batches_by_steps_of_their_own(monkeypatch):
+    """Packages put functions of theirs in the place of the steps that trees of inputs pass."""
+    from flambeau._transforms.batched import Batched
+    steps = importlib.import_module("flambeau._transforms.vmap")
+
+    class Pair:
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
+    pairs = (lambda x: isinstance(x, Pair))
+    process, unwrap = steps._process_batched_inputs, steps._unwrap_batched
+
+    def inputs(in_dims, args, func):
+        if not any(map(pairs, args)):
+            return process(in_dims, args, func)
+        return args[0].a.shape[in_dims], [in_dims] * len(args), list(args), "a list"
+
+    def create(flat_in_dims, flat_args, level, spec):
+        return [Pair(*(steps._add_batch_dim(x, d, level) for x in (p.a, p.b)))
+                for p, d in zip(flat_args, flat_in_dims, strict=True)]
+
+    def outputs(out, out_dims, level, size, func):
+        if not pairs(out):
+            return unwrap(out, out_dims, level, size, func)
+        return Pair(*(steps._maybe_remove_batch_dim(steps._get_name(func), x, level, size, out_dims)
+                      for x in (out.a, out.b)))
+
+    monkeypatch.setattr(steps, "_process_batched_inputs", inputs)
+    monkeypatch.setattr(steps, "_create_batched_inputs", create)
+    monkeypatch.setattr(steps, "_unwrap_batched", outputs)
+    seen = []
+
+    def f(pair):
+        seen.append((pair.a.shape, type(pair.a) is Batched))
+        return Pair(pair.a.sum(), pair.a @ pair.b)
+
+    x, y = flambeau.randn(2, 3), flambeau.randn(2, 3)
+    found = vmap(f, in_dims=1)(Pair(x, y))
+    assert seen == [((2,), True)]
+    same(found.a, x.sum(0))
+    same(found.b, (x * y).sum(0))
+
+
+def test_chunks_keep_keyword_arguments():
+    x = flambeau.randn(5, 3)
+    same(vmap(lambda t, s, *, c: t * s + c, (0, None), chunk_size=2)(x, 2.0, c=flambeau.ones(3)), x * 2 + 1)

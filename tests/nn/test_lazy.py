@@ -89,3 +89,24 @@ def test_there_is_no_memory_to_share_before_the_first_call():
         with pytest.raises(RuntimeError, match="no memory to share yet"):
             module.share_memory() if tensor is None else tensor.share_memory_()
     assert isinstance(waiting.running_mean, nn.parameter.UninitializedTensorMixin)
+
+
+def test_lazy_layers_of_others_reset_themselves():
+    """A layer of a package's own made lazy by the mixin: its reset_parameters ends in that of the layer."""
+    class Noisy(flambeau.nn.Linear):
+        def reset_parameters(self):
+            self.resets = getattr(self, "resets", 0) + 1
+
+    class LazyNoisy(flambeau.nn.modules.lazy.LazyModuleMixin, Noisy):
+        def __init__(self):
+            super().__init__(1, 1)
+
+        def initialize_parameters(self, x):
+            self.reset_parameters()
+
+        def reset_parameters(self):
+            super().reset_parameters()
+
+    layer = LazyNoisy()
+    layer(flambeau.ones(1, 1))
+    assert layer.resets == 2

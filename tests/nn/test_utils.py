@@ -125,3 +125,20 @@ def test_spectral_norm(make):
         utils.spectral_norm(layer, n_power_iterations=0)
     with pytest.raises(ValueError, match="no parameter 'x'"):
         utils.spectral_norm(layer, "x")
+
+
+def test_a_tensor_in_the_place_of_another():
+    from flambeau.nn.utils._named_member_accessor import swap_tensor
+    layer, new = flambeau.nn.BatchNorm1d(2), flambeau.zeros(2)
+    weight, mean = layer.weight, layer.running_mean
+    assert swap_tensor(layer, "weight", new) is weight and layer.weight is new and "weight" in layer._parameters
+    assert swap_tensor(layer, "running_mean", new) is mean and layer.running_mean is new
+    mark = swap_tensor(layer, "extra", new, allow_missing=True)
+    assert layer.extra is new and swap_tensor(layer, "extra", mark) is new and not hasattr(layer, "extra")
+    assert swap_tensor(layer, "bias", None) is not None and layer.bias is None
+    layer.number = 3
+    for args, error in [((layer, "nothing", new), AttributeError), ((layer, "a.b", new), KeyError),
+                        ((layer, "number", new), TypeError), ((layer, "weight", 3), TypeError),
+                        ((3, "weight", new), TypeError)]:
+        with pytest.raises(error, match="swap_tensor"):
+            swap_tensor(*args)

@@ -637,3 +637,15 @@ def test_an_object_behind_others_in_a_file(tmp_path, new):
     for opening, name in ((open, path), (gzip.open, tmp_path / "packed")):
         with opening(name, "rb") as file:
             assert pickle.load(file) == 41 and flambeau.load(file)[0].tolist() == [0, 1, 2]
+
+
+def test_what_takes_a_file_is_told_to_pass_it_on():
+    class Uploads(io.BytesIO):
+        flushed = 0
+
+        def flush(self):
+            self.flushed = len(self.getvalue())
+
+    file = Uploads()
+    flambeau.save({"w": flambeau.ones(2)}, file)
+    assert file.flushed == len(file.getvalue()) > 0

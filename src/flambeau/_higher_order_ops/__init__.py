@@ -1,5 +1,6 @@
 """Control flow under the private names by which programs know it."""
 
+from ..control_flow import associative_scan as associative_scan
 from ..control_flow import cond as cond
 from ..control_flow import map as map
 from ..control_flow import scan as scan

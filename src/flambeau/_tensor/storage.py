@@ -205,7 +205,17 @@ def _rebuild(kind, dtype, memory):
     return _over(kind, memory)
 
 
-class UntypedStorage(_Storage):
+class StorageBase(_Storage):
+    """What holds the memory of tensors itself: every UntypedStorage is one.
+
+    >>> import flambeau
+    >>> x = flambeau.zeros(4)
+    >>> isinstance(x.untyped_storage(), flambeau.StorageBase), isinstance(x.storage(), flambeau.StorageBase)
+    (True, False)
+    """
+
+
+class UntypedStorage(StorageBase):
     """The bytes of a tensor's memory, shared with it; or new ones: of a number of bytes, or with given values.
 
     >>> import flambeau

@@ -38,10 +38,12 @@ def rename(module):
 def add_moved(module):
     """What PyTorch has in the module of this name, and we elsewhere, is there when it is first asked for.
 
-    So are the modules below it, which PyTorch imports with itself.
+    So are the modules below it, which PyTorch imports with itself, and the public names of the modules that its own
+    come from: a file of PyTorch's has what it imports, and programs take it from there.
     """
     theirs = "torch" + module.__name__[len("flambeau"):]
     moved = {name: ours for (place, name), ours in OURS.items() if place == theirs and name not in vars(module)}
+    places = dict.fromkeys(ours for (place, _), ours in OURS.items() if place == theirs)
     own = vars(module).get("__getattr__")
 
     def find(name):
@@ -53,6 +55,10 @@ def add_moved(module):
                 return own(name)
             except AttributeError:
                 pass
+        if not name.startswith("_"):
+            for beside in map(import_module, places):
+                if name in vars(beside):
+                    return vars(beside)[name]
         return submodule(theirs, name, shown(module.__name__))
 
     module.__getattr__ = find

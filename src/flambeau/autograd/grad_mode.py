@@ -12,10 +12,10 @@ from .. import _C
 _GENERATOR = 0x20  # CO_GENERATOR; reading the flag spares importing `inspect`
 
 
-class _Scope:
+class _DecoratorContextManager:
     """A context manager that also decorates functions and generator functions."""
 
-    def _again(self):
+    def clone(self):
         """A fresh scope with the same settings: decorated functions may recurse."""
         return type(self)()
 
@@ -26,11 +26,11 @@ class _Scope:
                           stacklevel=2)
         code = getattr(func, "__code__", None)
         if code is not None and code.co_flags & _GENERATOR:
-            return _scoped_generator(self._again, func)
+            return _scoped_generator(self.clone, func)
 
         @wraps(func)
         def scoped(*args, **kwargs):
-            with self._again():
+            with self.clone():
                 return func(*args, **kwargs)
 
         return scoped
@@ -64,7 +64,7 @@ def _scoped_generator(scope, func):
     return scoped
 
 
-class _BareScope(_Scope):
+class _BareScope(_DecoratorContextManager):
     """Lets `@no_grad` stand without parentheses."""
 
     def __new__(cls, orig_func=None):
@@ -111,7 +111,7 @@ class enable_grad(_BareScope):
         _C.set_grad_enabled(self._previous)
 
 
-class set_grad_enabled(_Scope):
+class set_grad_enabled(_DecoratorContextManager):
     """Switches recording on or off: at once as a function, and for a block as a context manager.
 
     >>> import flambeau
@@ -128,7 +128,7 @@ class set_grad_enabled(_Scope):
         self.mode = mode
         self._previous = _C.set_grad_enabled(mode)
 
-    def _again(self):
+    def clone(self):
         return set_grad_enabled(self.mode)
 
     def __call__(self, func):
@@ -142,7 +142,7 @@ class set_grad_enabled(_Scope):
         _C.set_grad_enabled(self._previous)
 
 
-class inference_mode(_Scope):
+class inference_mode(_DecoratorContextManager):
     """`no_grad` whose results can never enter a graph, and so skip version counting.
 
     >>> import flambeau
@@ -162,7 +162,7 @@ class inference_mode(_Scope):
     def __init__(self, mode=True):
         self.mode = mode
 
-    def _again(self):
+    def clone(self):
         return inference_mode(self.mode)
 
     def __enter__(self):
@@ -174,7 +174,7 @@ class inference_mode(_Scope):
         _C.set_inference_mode(self._inference)
 
 
-class enforce_grad_layout_policy(_Scope):
+class enforce_grad_layout_policy(_DecoratorContextManager):
     """Whether a new `.grad` must be laid out as its parameter is (dense ones) or in rows (others); it is, by default.
 
     With False a gradient that nobody else holds becomes `.grad` as it is. At once as a function, and for a block.
@@ -190,7 +190,7 @@ class enforce_grad_layout_policy(_Scope):
         self.mode = bool(enable)
         self._previous = _C.set_grad_layout(self.mode)
 
-    def _again(self):
+    def clone(self):
         return enforce_grad_layout_policy(self.mode)
 
     def __call__(self, func):
@@ -204,7 +204,7 @@ class enforce_grad_layout_policy(_Scope):
         _C.set_grad_layout(self._previous)
 
 
-class set_multithreading_enabled(_Scope):
+class set_multithreading_enabled(_DecoratorContextManager):
     """Accepted for PyTorch's programs: a backward pass here always runs on the thread that asked for it.
 
     >>> import flambeau
@@ -217,7 +217,7 @@ class set_multithreading_enabled(_Scope):
             raise TypeError(f"set_multithreading_enabled: expected a bool, got {type(mode).__name__}")
         self.mode = mode
 
-    def _again(self):
+    def clone(self):
         return set_multithreading_enabled(self.mode)
 
     def __enter__(self):

@@ -52,7 +52,8 @@ __all__ = ["Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "Co
            "kl_divergence", "register_kl", "transform_to"]  # fmt: skip
 __all__ += transforms.__all__
 
-#: PyTorch's modules of one or two classes -> the classes; here they live in files by kind
+#: PyTorch's modules of one or two classes -> the classes; here they live in files by kind. What all of PyTorch's
+#: import, and programs take from them, is there as well
 _MODULES = {
     "bernoulli": "Bernoulli", "beta": "Beta", "binomial": "Binomial", "categorical": "Categorical", "cauchy": "Cauchy",
     "chi2": "Chi2", "continuous_bernoulli": "ContinuousBernoulli", "dirichlet": "Dirichlet",
@@ -74,7 +75,7 @@ def _make_modules():
     for name, classes in _MODULES.items():
         module = _types.ModuleType(f"{__name__}.{name}", f"Another name for {' and '.join(classes.split())}.")
         module.__all__ = classes.split()
-        module.__dict__.update({c: globals()[c] for c in module.__all__})
+        module.__dict__.update({c: globals()[c] for c in ("Distribution", "constraints", *module.__all__)})
         _sys.modules[module.__name__] = globals()[name] = module
 
 

@@ -3,6 +3,7 @@
 import importlib
 import sys
 import traceback
+from types import ModuleType
 
 import flambeau
 
@@ -65,6 +66,19 @@ def _get_device_index(device, optional=False, allow_cpu=False):
 def _get_available_device_type():
     """The kind of accelerator of this machine: none that this build can use."""
     return None
+
+
+def _get_device_module(device_type):
+    """The module of a kind of device, as torch.cuda.
+
+    >>> from flambeau.as_torch.tree._utils import _get_device_module
+    >>> _get_device_module("cpu").__name__
+    'flambeau.cpu'
+    """
+    module = getattr(flambeau, device_type, None)
+    if not isinstance(module, ModuleType):
+        raise RuntimeError(f"_get_device_module: there is no module for devices of kind {shown(device_type)}")
+    return module
 
 
 def _element_size(dtype):

@@ -6,7 +6,7 @@ from ._sizes import Shown
 from .module import Module
 
 
-class _Dropout(Shown, Module):
+class _DropoutNd(Shown, Module):
     _shown = ("p", "inplace")
 
     def __init__(self, p=0.5, inplace=False):
@@ -16,7 +16,7 @@ class _Dropout(Shown, Module):
         self.p, self.inplace = p, inplace
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """In training, sets each element to 0 with probability `p` and scales the others by 1 / (1 - p).
 
     >>> import flambeau
@@ -28,7 +28,7 @@ class Dropout(_Dropout):
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """Dropout of whole channels of [N, C, L] or [C, L].
 
     >>> import flambeau
@@ -40,7 +40,7 @@ class Dropout1d(_Dropout):
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     """Dropout of whole channels of [N, C, H, W] or [N, C, L].
 
     >>> import flambeau
@@ -52,7 +52,7 @@ class Dropout2d(_Dropout):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     """Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W].
 
     >>> import flambeau
@@ -64,7 +64,7 @@ class Dropout3d(_Dropout):
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(_Dropout):
+class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean and variance of SELU networks   (Klambauer et al. 2017).
 
     >>> import flambeau
@@ -76,7 +76,7 @@ class AlphaDropout(_Dropout):
         return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_DropoutNd):
     """AlphaDropout of whole channels.
 
     >>> import flambeau

@@ -13,7 +13,7 @@ class LazyModuleMixin:
     __slots__ = ()
 
     cls_to_become = None
-    _counts = None  # the attribute that the first call fills in
+    _counts = None  # the attribute that the first call fills in; None in lazy layers of others
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -28,7 +28,7 @@ class LazyModuleMixin:
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def reset_parameters(self):
-        if not self.has_uninitialized_params() and getattr(self, self._counts) != 0:
+        if self._counts is None or (not self.has_uninitialized_params() and getattr(self, self._counts) != 0):
             super().reset_parameters()
 
     def _infer_parameters(self, args):

@@ -26,6 +26,8 @@ from ._state import StateMethods
 _global_forward_pre_hooks, _global_forward_hooks = GLOBAL["_forward_pre_hooks"], GLOBAL["_forward_hooks"]
 _global_forward_hooks_with_kwargs = GLOBAL["_forward_hooks_with_kwargs"]
 _global_forward_hooks_always_called = GLOBAL["_forward_hooks_always_called"]
+_global_parameter_registration_hooks = REGISTRATION["parameter"]
+_global_buffer_registration_hooks, _global_module_registration_hooks = REGISTRATION["buffer"], REGISTRATION["module"]
 _global_backward_pre_hooks, _global_backward_hooks = GLOBAL["_backward_pre_hooks"], GLOBAL["_backward_hooks"]
 
 

@@ -20,7 +20,7 @@ class _Pad(Module):
         return str(self.padding)
 
 
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
     def __init__(self, padding, value):
         super().__init__(padding)
         self.value = value
@@ -32,7 +32,7 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """Adds `value` around the last dimension.
 
     >>> import flambeau
@@ -43,7 +43,7 @@ class ConstantPad1d(_ConstantPad):
     _dims = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """Adds `value` around the last two dimensions.
 
     >>> import flambeau
@@ -54,7 +54,7 @@ class ConstantPad2d(_ConstantPad):
     _dims = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """Adds `value` around the last three dimensions.
 
     >>> import flambeau
@@ -65,7 +65,7 @@ class ConstantPad3d(_ConstantPad):
     _dims = 3
 
 
-class _ZeroPad(_ConstantPad):
+class _ZeroPad(_ConstantPadNd):
     def __init__(self, padding):
         super().__init__(padding, 0.0)
 
@@ -106,7 +106,11 @@ class ZeroPad3d(_ZeroPad):
     _dims = 3
 
 
-class ReflectionPad1d(_Pad):
+class _ReflectionPadNd(_Pad):
+    _mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
     """Mirrors the last dimension at its ends, without repeating the end.
 
     >>> import flambeau
@@ -114,10 +118,10 @@ class ReflectionPad1d(_Pad):
     tensor([[2., 1., 2., 3., 2.]])
     """
 
-    _dims, _mode = 1, "reflect"
+    _dims = 1
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_ReflectionPadNd):
     """Mirrors the last two dimensions at their ends.
 
     >>> import flambeau
@@ -125,10 +129,10 @@ class ReflectionPad2d(_Pad):
     torch.Size([1, 4, 4])
     """
 
-    _dims, _mode = 2, "reflect"
+    _dims = 2
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_ReflectionPadNd):
     """Mirrors the last three dimensions at their ends.
 
     >>> import flambeau
@@ -136,10 +140,14 @@ class ReflectionPad3d(_Pad):
     torch.Size([1, 4, 4, 4])
     """
 
-    _dims, _mode = 3, "reflect"
+    _dims = 3
 
 
-class ReplicationPad1d(_Pad):
+class _ReplicationPadNd(_Pad):
+    _mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPadNd):
     """Repeats the ends of the last dimension.
 
     >>> import flambeau
@@ -147,10 +155,10 @@ class ReplicationPad1d(_Pad):
     tensor([[1., 1., 2., 2.]])
     """
 
-    _dims, _mode = 1, "replicate"
+    _dims = 1
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_ReplicationPadNd):
     """Repeats the edges of the last two dimensions.
 
     >>> import flambeau
@@ -158,10 +166,10 @@ class ReplicationPad2d(_Pad):
     torch.Size([1, 4, 4])
     """
 
-    _dims, _mode = 2, "replicate"
+    _dims = 2
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_ReplicationPadNd):
     """Repeats the edges of the last three dimensions.
 
     >>> import flambeau
@@ -169,10 +177,10 @@ class ReplicationPad3d(_Pad):
     torch.Size([1, 4, 4, 4])
     """
 
-    _dims, _mode = 3, "replicate"
+    _dims = 3
 
 
-class _CircularPad(_Pad):
+class _CircularPadNd(_Pad):
     _mode = "circular"
 
     def forward(self, input):
@@ -183,7 +191,7 @@ class _CircularPad(_Pad):
         return super().forward(input)
 
 
-class CircularPad1d(_CircularPad):
+class CircularPad1d(_CircularPadNd):
     """Continues the last dimension as if it were a ring.
 
     >>> import flambeau
@@ -194,7 +202,7 @@ class CircularPad1d(_CircularPad):
     _dims = 1
 
 
-class CircularPad2d(_CircularPad):
+class CircularPad2d(_CircularPadNd):
     """Continues the last two dimensions as if they were rings.
 
     >>> import flambeau
@@ -205,7 +213,7 @@ class CircularPad2d(_CircularPad):
     _dims = 2
 
 
-class CircularPad3d(_CircularPad):
+class CircularPad3d(_CircularPadNd):
     """Continues the last three dimensions as if they were rings.
 
     >>> import flambeau

@@ -6,7 +6,7 @@ from ._sizes import Shown, repeated
 from .module import Module
 
 
-class _MaxPool(Shown, Module):
+class _MaxPoolNd(Shown, Module):
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False):
@@ -23,7 +23,7 @@ class _MaxPool(Shown, Module):
         )  # fmt: skip
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The largest element of each window of [N, C, L] or [C, L].
 
     >>> import flambeau
@@ -34,7 +34,7 @@ class MaxPool1d(_MaxPool):
     _op = staticmethod(F.max_pool1d)
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The largest element of each window of [N, C, H, W] or [C, H, W].
 
     >>> import flambeau
@@ -45,7 +45,7 @@ class MaxPool2d(_MaxPool):
     _op = staticmethod(F.max_pool2d)
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The largest element of each window of [N, C, D, H, W] or [C, D, H, W].
 
     >>> import flambeau
@@ -56,15 +56,17 @@ class MaxPool3d(_MaxPool):
     _op = staticmethod(F.max_pool3d)
 
 
-class AvgPool1d(Shown, Module):
+class _AvgPoolNd(Shown, Module):
+    _shown = ("kernel_size", "stride", "padding")
+
+
+class AvgPool1d(_AvgPoolNd):
     """The average of each window of [N, C, L] or [C, L].
 
     >>> import flambeau
     >>> flambeau.nn.AvgPool1d(2)(flambeau.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[2., 1.]])
     """
-
-    _shown = ("kernel_size", "stride", "padding")
 
     def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
         super().__init__()
@@ -79,9 +81,7 @@ class AvgPool1d(Shown, Module):
         )  # fmt: skip
 
 
-class _AvgPool(Shown, Module):
-    _shown = ("kernel_size", "stride", "padding")
-
+class _AvgPool(_AvgPoolNd):
     def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
                  divisor_override=None):
         super().__init__()
@@ -119,7 +119,7 @@ class AvgPool3d(_AvgPool):
     _op = staticmethod(F.avg_pool3d)
 
 
-class _AdaptiveAvgPool(Shown, Module):
+class _AdaptiveAvgPoolNd(Shown, Module):
     _shown = ("output_size",)
 
     def __init__(self, output_size):
@@ -130,7 +130,7 @@ class _AdaptiveAvgPool(Shown, Module):
         return self._op(input, self.output_size)
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Averages of windows chosen to give `output_size` results along L.
 
     >>> import flambeau
@@ -141,7 +141,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     _op = staticmethod(F.adaptive_avg_pool1d)
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Averages of windows chosen to give `output_size` (one number, or two; None keeps a size) results.
 
     >>> import flambeau
@@ -152,7 +152,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     _op = staticmethod(F.adaptive_avg_pool2d)
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Averages of windows chosen to give `output_size` (one number, or three; None keeps a size) results.
 
     >>> import flambeau
@@ -163,7 +163,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     _op = staticmethod(F.adaptive_avg_pool3d)
 
 
-class _AdaptiveMaxPool(Shown, Module):
+class _AdaptiveMaxPoolNd(Shown, Module):
     _shown = ("output_size",)
 
     def __init__(self, output_size, return_indices=False):
@@ -174,7 +174,7 @@ class _AdaptiveMaxPool(Shown, Module):
         return self._op(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The largest elements of windows chosen to give `output_size` results along L.
 
     >>> import flambeau
@@ -185,7 +185,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     _op = staticmethod(F.adaptive_max_pool1d)
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """The largest elements of windows chosen to give `output_size` (one number, or two) results.
 
     >>> import flambeau
@@ -196,7 +196,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     _op = staticmethod(F.adaptive_max_pool2d)
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """The largest elements of windows chosen to give `output_size` (one number, or three) results.
 
     >>> import flambeau
@@ -207,7 +207,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     _op = staticmethod(F.adaptive_max_pool3d)
 
 
-class _LPPool(Shown, Module):
+class _LPPoolNd(Shown, Module):
     _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
     def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
@@ -218,7 +218,7 @@ class _LPPool(Shown, Module):
         return self._op(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """(sum of x^p)^(1/p) of each window along L, p = norm_type.
 
     >>> import flambeau
@@ -229,7 +229,7 @@ class LPPool1d(_LPPool):
     _op = staticmethod(F.lp_pool1d)
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """(sum of x^p)^(1/p) of each window of [N, C, H, W], p = norm_type.
 
     >>> import flambeau
@@ -240,7 +240,7 @@ class LPPool2d(_LPPool):
     _op = staticmethod(F.lp_pool2d)
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """(sum of x^p)^(1/p) of each window of [N, C, D, H, W], p = norm_type.
 
     >>> import flambeau
@@ -251,7 +251,7 @@ class LPPool3d(_LPPool):
     _op = staticmethod(F.lp_pool3d)
 
 
-class _MaxUnpool(Shown, Module):
+class _MaxUnpoolNd(Shown, Module):
     _shown = ("kernel_size", "stride", "padding")
     _dims = None
 
@@ -265,7 +265,7 @@ class _MaxUnpool(Shown, Module):
         return self._op(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """Puts what MaxPool1d took back in its place, zeros elsewhere.
 
     >>> import flambeau
@@ -278,7 +278,7 @@ class MaxUnpool1d(_MaxUnpool):
     _op = staticmethod(F.max_unpool1d)
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """Puts what MaxPool2d took back in its place, zeros elsewhere.
 
     >>> import flambeau
@@ -291,7 +291,7 @@ class MaxUnpool2d(_MaxUnpool):
     _op = staticmethod(F.max_unpool2d)
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """Puts what MaxPool3d took back in its place, zeros elsewhere.
 
     >>> import flambeau

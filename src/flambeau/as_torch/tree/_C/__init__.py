@@ -12,15 +12,15 @@ from ...._tensor.overriding import dispatch_modes, function_modes
 from ...._tensor.overriding import has_torch_function as _has_torch_function
 from ...._tensor.overriding import has_torch_function_unary as _has_torch_function_unary
 from ...._tensor.overriding import has_torch_function_variadic as _has_torch_function_variadic
-from ...._transforms.levels import Wrapper, stack
+from ...._transforms.levels import stack
 from ....amp import autocast
 from ....library._enumerations import DispatchKey as DispatchKey
 from ....nn.modules._convert import _parse_to
+from . import _distributed_rpc as _distributed_rpc
+from . import _functorch as _functorch
 
 has_lapack = has_mkldnn = has_openmp = has_spectral = True
 _nn = SimpleNamespace(_parse_to=_parse_to)
-_functorch = SimpleNamespace(is_legacy_batchedtensor=lambda tensor: False, is_functorch_wrapped_tensor=lambda tensor:
-                             isinstance(tensor, Wrapper))
 _GRAPHS = "graphs of programs are not captured yet"
 _TensorMeta = type(_C.Tensor)
 Graph, Value, Node = (refused_class(f"_C.{name}", _GRAPHS) for name in ("Graph", "Value", "Node"))
@@ -46,6 +46,11 @@ def _len_torch_function_stack():
 def _len_torch_dispatch_stack():
     """How many dispatch modes this thread is in."""
     return len(dispatch_modes())
+
+
+def _is_torch_function_mode_enabled():
+    """Whether this thread is in a function mode."""
+    return bool(function_modes())
 
 
 def _get_function_stack_at(index):

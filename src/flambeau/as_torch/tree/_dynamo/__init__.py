@@ -33,4 +33,12 @@ def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize
     """Says that a size may change: any size may, since nothing is compiled for one."""
 
 
-mark_static = maybe_mark_dynamic = mark_unbacked = mark_static_address = mark_dynamic
+def mark_static(t, index=None):
+    """Says that sizes stay, all of them where `index` is None: nothing is compiled for other sizes."""
+
+
+def mark_static_address(t, guard=False):
+    """Says that a tensor keeps its memory: a plan asks for that of its inputs in each call."""
+
+
+maybe_mark_dynamic = mark_unbacked = mark_dynamic

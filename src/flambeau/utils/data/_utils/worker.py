@@ -23,6 +23,14 @@ from .parcel import Outbox, Segment
 from .streams import mixed, seed_streams, seed_worker
 
 
+def _generate_state(base_seed, worker_id):
+    """Four numbers of 32 bits that seed NumPy's generators in a worker: those of its own SeedSequence."""
+    import numpy
+
+    words = (worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0)
+    return numpy.random.SeedSequence(words).generate_state(4).tolist()
+
+
 @dataclass
 class WorkerInfo:
     """What `get_worker_info` returns in a worker.
