@@ -293,8 +293,8 @@ class Stubs:
                 yield from ("    " + line for line in self.tensor_member(name, value))
 
     def tensor_member(self, name, value):
-        if type(value).__name__ == "Op":
-            yield from self.operators.lines(name, value, self.describe, method=True)
+        if type(value).__name__ == "OpMethod":
+            yield from self.operators.lines(name, value.__wrapped__, self.describe, method=True)
         elif name in tables.METHODS:
             forms = [f"def {name}{text}: ..." for text in tables.METHODS[name]]
             yield from forms if len(forms) == 1 else (line for form in forms for line in ("@overload", form))

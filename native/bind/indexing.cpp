@@ -324,12 +324,13 @@ bool key_overrides(PyObject* key) {
   return false;
 }
 
-// What an index operation gives, or what a `__torch_function__` among `args` does: indices come first, so those that are
-// no tensors are asked only where the operation has failed.
+// What an index operation gives, or what a `__torch_function__` among `args` does: indices come first, so those that
+// are no tensors are asked only where the operation has failed.
 template <class F>
 PyObject* or_overridden(const char* name, std::span<PyObject* const> args, F&& operation) {
   PyObject* value = args.size() > 2 ? args[2] : nullptr;
-  if (__builtin_expect(wants_override(args[0], args[1], value), 0)) return overridden(name, args.data(), int(args.size()));
+  auto ask = [&] { return overridden(name, args.data(), Py_ssize_t(args.size())); };
+  if (__builtin_expect(wants_override(args[0], args[1], value), 0)) return ask();
   try {
     return operation();
   } catch (const Error&) {
@@ -339,7 +340,7 @@ PyObject* or_overridden(const char* name, std::span<PyObject* const> args, F&& o
     PyErr_Restore(type, error, trace);
     if (!asked) throw;
     PyErr_Clear();
-    return overridden(name, args.data(), int(args.size()));
+    return ask();
   }
 }
 

@@ -6,13 +6,14 @@ namespace flambeau::pool {
 void check_pooled(const Call& c, int64_t nd, int64_t lead) {
   if (nd < 1 || nd > 3 || lead < 0) runtime_error(c.name(), ": expected 1 to 3 pooled dimensions, got ", nd);
 }
-void check_input(const Call& c, const Tensor& x, int nd) {
+void check_input(const Call& c, const Tensor& x, int nd, bool empty_channels) {
   check_pooled(c, nd);
   bool good = x.ndim == nd + 1 || x.ndim == nd + 2;
-  for (int d = x.ndim == nd + 2 ? 1 : 0; good && d < x.ndim; ++d) good = x.size(d) > 0;
+  for (int d = x.ndim - nd - !empty_channels; good && d < x.ndim; ++d) good = x.size(d) > 0;
   if (!good)
     runtime_error(c.name(), ": input must have ", nd + 2, " dimensions, or ", nd + 1, " without a batch, and only the "
-                  "batch may be empty, got shape ", shape_text(x.shape()));
+                  "batch", empty_channels ? " and the channels" : "", " may be empty, got shape ",
+                  shape_text(x.shape()));
 }
 
 namespace {
@@ -102,7 +103,7 @@ Shape adaptive_shape(const Call& c, Dims sizes, int lead, Dims output) {
 Shape adaptive_of(const Call& c) {
   Tensor& x = c.tensor(0);
   int nd = int(c.integer(2));
-  check_input(c, x, nd);
+  check_input(c, x, nd, true);
   return adaptive_shape(c, x.shape(), lead_of(x, nd), c.ints(1));
 }
 void need_floating(const Call& c, DType t) {

@@ -92,7 +92,7 @@ inline void row_done(Poll& poll) {
 
 // pool.cpp: what the arguments say, checked. nd: the pooled dimensions, the last ones; lead: those before them.
 void check_pooled(const Call& c, int64_t nd, int64_t lead = 0);
-void check_input(const Call& c, const Tensor& x, int nd);
+void check_input(const Call& c, const Tensor& x, int nd, bool empty_channels = false);
 // nd axes from (kernel, stride, padding, dilation); dilation may be empty.
 Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride, Dims pad, Dims dilation,
                   bool ceil_mode, bool include_pad);

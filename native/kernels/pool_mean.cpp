@@ -308,7 +308,7 @@ const Primitives rows{
 
 void infer_adaptive_mean(Call& c, const Tensor& x, Dims output, int nd) {
   need_floating(c, x.dtype);
-  check_input(c, x, nd);
+  check_input(c, x, nd, true);
   Shape& s = c.hand_over(adaptive_shape(c, x.shape(), lead_of(x, nd), output));
   declare(c, s, x, s.result, nd);
 }

@@ -39,7 +39,7 @@ void spread(const Call& c, const char* what, const T* given, size_t count, int n
 void scaled(const Call& c, Dims in, const double* factors, int64_t* size) {
   for (size_t d = 0; d < in.size(); ++d) {
     const double n = std::floor(double(in[d]) * factors[d]);
-    if (!(std::fabs(n) < 1e15)) value_error(c.name(), ": scale_factor=", factors[d], " makes no size of ", in[d]);
+    if (!(std::fabs(n) < 1e15)) runtime_error(c.name(), ": scale_factor=", factors[d], " makes no size of ", in[d]);
     size[d] = int64_t(n);
   }
 }

@@ -386,7 +386,7 @@ void infer_topk(Call& c) {
 }
 void cpu_topk(Call& c) {
   Tensor& given = c.tensor(0);
-  const int64_t k = c.integer(1), dim = c.dim(2, given.ndim);
+  const int64_t k = given.ndim ? c.integer(1) : 1, dim = c.dim(2, given.ndim);  // a number is all there is of it
   const Fibres f(given, dim);
   if (!given.numel || k == 0) return;
   Results results(c.out(0), c.out(1), k, f, given.itemsize());
@@ -435,8 +435,8 @@ void infer_select(Call& c, int dim_arg, int keepdim_arg) {
 void infer_kthvalue(Call& c) {
   Tensor& x = c.tensor(0);
   const int64_t dim = c.dim(2, x.ndim), n = x.ndim ? x.size(int(dim)) : 1;
-  if (c.integer(1) < 1 || c.integer(1) > n) runtime_error("kthvalue: k must be from 1 to ", n, ", the size of dim ",
-                                                          dim, ", got ", c.integer(1));
+  const int64_t k = c.integer(1);
+  if (n && (k < 1 || k > n)) runtime_error("kthvalue: k must be from 1 to ", n, ", the size of dim ", dim, ", got ", k);
   infer_select(c, 2, 3);
 }
 void cpu_kthvalue(Call& c) {

@@ -235,6 +235,8 @@ void expand_to(Call& c, const Tensor& t, Dims size) {
                     " nor 1");
     l.push(want, want == t.sizes[d] ? t.strides[d] : 0);
   }
+  for (int k = n - t.ndim - 1; k >= 0; --k)  // a new dimension of size 1 steps over what follows, as unsqueeze makes it
+    if (l.sizes[k] == 1) l.strides[k] = k + 1 < n ? l.sizes[k + 1] * l.strides[k + 1] : 0;
   c.view(l.of(t));
 }
 void infer_expand(Call& c) { expand_to(c, c.tensor(0), c.ints(1)); }

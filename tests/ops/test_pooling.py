@@ -197,3 +197,13 @@ def test_unpooling_takes_the_sizes_that_pooling_could_have_had():
     for size in ((6, 4), (2, 4), (4,), (4, 4, 4)):
         with pytest.raises(ValueError, match="max_unpool"):
             unpool(x, places, 2, output_size=size)
+
+
+def test_adaptive_pools_of_no_channels():
+    x = flambeau.ones(2, 0, 4, 4, requires_grad=True)
+    result = F.adaptive_avg_pool2d(x, 2)
+    result.sum().backward()
+    assert result.shape == (2, 0, 2, 2) and x.grad.shape == x.shape
+    assert F.adaptive_avg_pool1d(flambeau.ones(1, 0, 4), 2).shape == (1, 0, 2)
+    with pytest.raises(RuntimeError, match="only the batch and the channels may be empty"):
+        F.adaptive_avg_pool2d(flambeau.ones(1, 2, 0, 4), 2)

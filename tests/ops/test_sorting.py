@@ -209,3 +209,11 @@ def test_searching_many_elements(edges, dtype):
         boundaries = flambeau.from_numpy(rows[0].copy())
         one = flambeau.searchsorted(boundaries, flambeau.from_numpy(x), side=side, out_int32=True)
         np.testing.assert_array_equal(one.numpy(), np.searchsorted(rows[0], x, side))
+
+
+def test_a_number_has_one_greatest_element_however_many_are_asked_for():
+    for k in (0, 1):
+        values, indices = flambeau.tensor(1.5).topk(k)
+        assert values.item() == 1.5 and indices.item() == 0
+    with pytest.raises(IndexError, match="size 0"):
+        flambeau.zeros(2, 0).kthvalue(1, 1)

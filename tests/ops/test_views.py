@@ -275,3 +275,11 @@ def test_broadcast_shapes_refuses_negative_sizes():
     for wrong in ((-1,), (1, -12)):
         with pytest.raises(ValueError, match="negative"):
             flambeau.broadcast_shapes((1, 1), wrong)
+
+
+def test_new_dimensions_of_size_1_step_over_what_follows():
+    x = flambeau.ones(5)
+    assert [x.expand(size).stride() for size in ((1, 5), (1, 1, 5), (2, 5), (1, 2, 5), (2, 1, 5))] == [
+        (5, 1), (5, 5, 1), (0, 1), (0, 0, 1), (0, 5, 1)]
+    assert flambeau.ones(3, 1).expand(1, 1, 3, 4).stride() == (3, 3, 1, 0)
+    assert flambeau.tensor(2.0).expand(1, 1).stride() == (0, 0)

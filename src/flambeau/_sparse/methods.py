@@ -190,13 +190,13 @@ def resize_(self, *size, memory_format=None):
 
 
 @method
-def resize_as_(self, other, *, memory_format=None):
-    """The size of `other`: compressed matrices of a tensor of any layout, COO tensors of a COO tensor."""
+def resize_as_(self, the_template, memory_format=None):
+    """The size of the_template: compressed matrices of a tensor of any layout, COO tensors of a COO tensor."""
     if self.layout is not COO:
-        return resize_(self, other.shape, memory_format=memory_format)
-    if other.layout is not COO or memory_format is not None:
-        return refuse("resize_as_", (self, other))
-    return _resized(self, tuple(other.shape), other.sparse_dim(), other.dense_dim(), False)
+        return resize_(self, the_template.shape, memory_format=memory_format)
+    if the_template.layout is not COO or memory_format is not None:
+        return refuse("resize_as_", (self, the_template))
+    return _resized(self, tuple(the_template.shape), the_template.sparse_dim(), the_template.dense_dim(), False)
 
 
 # --- other layouts and dtypes -----------------------------------------------------------------------------------------

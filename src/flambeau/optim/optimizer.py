@@ -316,7 +316,8 @@ class Optimizer:
             step_on_parts(self, kind, group, spread, keys, numbers, flags)
             group = {**group, "params": [param for param in group["params"] if not hasattr(param, "_own_part")]}
         if any(map(takes_dispatch, {type(param) for param in group["params"]})):
-            wrappers = [param for param in group["params"] if _wraps(param) and not param._storage_ptr()]
+            wrappers = [param for param in group["params"] if _wraps(param) and param.layout is flambeau.strided
+                        and not param._storage_ptr()]
             composed_step(self, wrappers, group)
             group = {**group, "params": [param for param in group["params"] if not _among(param, wrappers)]}
         for params in _by_device(group["params"]) if _C._cuda.opened() else (group["params"],):
