@@ -274,7 +274,7 @@ def test_a_mode_and_a_graph_see_the_gradients_call():
     w, b = flambeau.randn(4, 3, 3, 3, requires_grad=True), flambeau.randn(4, requires_grad=True)
     with Mode():
         F.conv2d(x, w, b).sum().backward()
-    assert seen == [((4,), (1, 1), (0,), (1, 1), False, (0,), 1, (False, True, True))]
+    assert seen == [([4], [1, 1], [0], [1, 1], False, [0], 1, [False, True, True])]
 
     def gradients(x, w):
         return flambeau.autograd.grad(F.conv2d(x, w).square().sum(), (w,))

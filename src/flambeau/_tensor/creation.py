@@ -3,7 +3,7 @@
 import importlib
 
 from .. import _C
-from .overriding import _modes, asked, tell_mode
+from .overriding import _modes, asked, has_torch_function, tell_mode
 
 _cuda_is_open = _C._cuda.opened
 
@@ -35,7 +35,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     tensor([[1, 2],
             [3, 4]])
     """
-    if _modes.function:
+    if _modes.function and has_torch_function(()):
         return _of_mode(tensor, data, dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
     if pin_memory:
         return _pinned(tensor(data, dtype=dtype, device=device), requires_grad)
@@ -59,7 +59,7 @@ def as_tensor(data, dtype=None, device=None):
     >>> flambeau.as_tensor(t) is t
     True
     """
-    if _modes.function:
+    if _modes.function and has_torch_function(()):
         return _of_mode(as_tensor, data, dtype=dtype, device=device)
     if isinstance(data, _C.Tensor):
         return _C.placed(data if dtype is None else data.to(dtype=dtype), device)
@@ -99,7 +99,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     >>> flambeau.asarray(bytearray(b"abcd"), dtype=flambeau.uint8)
     tensor([ 97,  98,  99, 100], dtype=torch.uint8)
     """
-    if _modes.function:
+    if _modes.function and has_torch_function(()):
         return _of_mode(asarray, obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
     if is_memory(obj):
         dtype = _C.default_dtype() if dtype is None else dtype

@@ -10,6 +10,7 @@ from functools import cache
 
 from .. import _C
 from ..ops import OPS
+from ..ops.dims import wrap_dims
 from ..ops.namespaces import READINGS, operator_of
 from .dtypes import finfo
 
@@ -28,9 +29,15 @@ def _in(table, *names):
     return record
 
 
-def of_library(method):
-    """Whether a `__torch_dispatch__` is one of this library's own, which reads primitives in their own form."""
-    return getattr(method, "__module__", "").startswith("flambeau.")
+def of_primitives(method):
+    """Decorator: a `__torch_dispatch__` outside this library that reads primitives in their own form."""
+    method._of_primitives = True
+    return method
+
+
+def reads_primitives(method):
+    """Whether a `__torch_dispatch__` reads primitives in their own form, as those of this library do."""
+    return getattr(method, "__module__", "").startswith("flambeau.") or hasattr(method, "_of_primitives")
 
 
 def in_parts(func, args, kwargs):
@@ -135,8 +142,8 @@ def _softmax(name, x, dim, dtype):
 
 @_in(_FORMS, "movedim")
 def _movedim(x, source, destination):
-    order = [d for d in range(x.dim()) if d not in [s % x.dim() for s in source]]
-    for to, of in sorted((d % x.dim(), s % x.dim()) for d, s in zip(destination, source)):
+    order = [d for d in range(x.dim()) if d not in wrap_dims(source, x.dim(), "movedim")]
+    for to, of in sorted(zip(wrap_dims(destination, x.dim(), "movedim"), wrap_dims(source, x.dim(), "movedim"))):
         order.insert(to, of)
     return "permute", (x, order), {}
 
@@ -149,7 +156,7 @@ def _flatten(x, start, end):
 def _flat_shape(x, start, end):
     if not x.dim():
         return [1]
-    start, end = start % x.dim(), end % x.dim()
+    start, end = wrap_dims((start, end), x.dim(), "flatten")
     return [*x.shape[:start], math.prod(x.shape[start:end + 1]), *x.shape[end + 1:]]
 
 

@@ -10,7 +10,7 @@ import warnings
 
 from .. import _C
 from .._shown import shown
-from .dispatched import in_form, in_parts, of_library
+from .dispatched import in_form, in_parts, reads_primitives
 from .wrapped import Wrapped
 
 
@@ -158,7 +158,7 @@ def of_modes(make):
     """Decorator: a function that makes tensors of Python's data is asked of the newest function mode first."""
     @functools.wraps(make)
     def made(*args, **kwargs):
-        if _modes.function:
+        if _modes.function and has_torch_function(()):
             return asked(made, (), args, kwargs, None)
         return make(*args, **kwargs)
 
@@ -202,7 +202,7 @@ def _method(x, protocol):
 
 def _asked(method, protocol, func, types, args, kwargs):
     """Below autograd, a method of a program's class is called with PyTorch's operator in the place of a primitive."""
-    if protocol == "__torch_function__" or of_library(method):
+    if protocol == "__torch_function__" or reads_primitives(method):
         return method(func, types, args, kwargs)
     func, args, kwargs, of_answer = in_form(func, args, kwargs)
     result = method(func, types, args, kwargs)
@@ -229,7 +229,7 @@ def handle_torch_dispatch(func, args, kwargs):
 def _composed(found, func, args, kwargs):
     """What parts of the call make of it, where a program's class is asked first and PyTorch has those parts alone."""
     first = _modes.dispatch[-1] if _modes.dispatch else found[0]
-    if of_library(first.__torch_dispatch__):
+    if reads_primitives(first.__torch_dispatch__):
         return NotImplemented
     with disable_torch_function():
         return in_parts(func, args, kwargs)

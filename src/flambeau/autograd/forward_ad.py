@@ -12,6 +12,7 @@ import threading
 from collections import namedtuple
 
 from .. import _C
+from .._shown import shown
 from .._transforms.dual import Dual, DualFrame
 from .._transforms.forward import check_tangent
 from .._transforms.levels import innermost
@@ -35,7 +36,7 @@ _entered = _Entered()
 def __getattr__(name):
     if name == "_current_level":  # programs read it to learn whether a level is open
         return len(_entered.levels) - 1
-    raise AttributeError(f"module {__name__} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__} has no attribute {shown(name)}")
 
 
 def enter_dual_level():

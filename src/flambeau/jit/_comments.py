@@ -14,6 +14,7 @@ import typing
 
 import flambeau
 
+from .._shown import shown
 from ..fx._source import parsed
 
 _MARK = "# type:"
@@ -56,8 +57,8 @@ def _signature(text):
     try:
         return ast.parse(text, mode="func_type")
     except SyntaxError:
-        raise NotImplementedError(f"jit.script: the comment {text!r} is no signature like '(Tensor, int) -> Tensor'"
-                                  ) from None
+        raise NotImplementedError(f"jit.script: the comment {shown(text)} is no signature, as '(Tensor, int) -> "
+                                  "Tensor' is one") from None
 
 
 def annotations_of(function):

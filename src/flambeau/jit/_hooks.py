@@ -7,6 +7,7 @@ go to `forward_with_hooks`; those that the source writes as `module.forward(x)` 
 import ast
 import itertools
 
+from .._shown import shown
 from ._merging import finished
 from ._source import Source
 from ._types import NotScriptable
@@ -52,7 +53,7 @@ def _kind(script, module, hook, texts):
     written = script.hooks.setdefault((id(module), name), hook)
     if not name.isidentifier() or written is not hook or hasattr(type(module), name) or name in vars(module):
         raise NotScriptable(f"jit.script: a hook of the {type(module).__name__} needs a name that no other hook, "
-                            f"method or attribute has, got {name!r}")
+                            f"method or attribute has, got {shown(name)}")
     source = Source(script, hook, module)
     if name not in texts:
         texts[name] = source.text(name)

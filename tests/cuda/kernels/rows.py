@@ -3,6 +3,7 @@
 import ctypes
 
 import flambeau
+from flambeau._tensor.dispatched import of_primitives
 from flambeau.cuda._calls import RowCall, TensorInfo
 from flambeau.cuda.kernels import lower
 from flambeau.cuda.kernels.plans import Copy, Fill, Launch, Number, Plan, Pointer, Seed
@@ -104,6 +105,7 @@ class Capture(TorchDispatchMode):
         super().__init__()
         self.wanted, self.calls, self.seen = wanted, [], {}
 
+    @of_primitives
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func.name not in self.wanted or "out" in kwargs:

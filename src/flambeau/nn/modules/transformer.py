@@ -131,9 +131,10 @@ class TransformerEncoder(_Stack):
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         causal = bool(is_causal)  # a hint: the mask decides
-        hidden = None if is_scripting() else self._left_out(src, mask, src_key_padding_mask)
-        if hidden is not None:
-            return self._without_padding(src, hidden, causal)
+        if not is_scripting():
+            hidden = self._left_out(src, mask, src_key_padding_mask)
+            if hidden is not None:
+                return self._without_padding(src, hidden, causal)
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=causal)
         return src if self.norm is None else self.norm(src)
