@@ -402,3 +402,23 @@ def test_a_constant_that_the_program_makes_and_writes_begins_anew():
         assert [module(x).item() for _ in range(2)] == [8, 8]
     traced = flambeau.jit.trace(Counts(), x)
     assert [traced(x).item() for _ in range(2)] == [8, 8]
+
+
+def test_gradients_end_where_the_module_detaches():
+    """Trained, a program has its module's gradients: detach() and .data are steps of it."""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(flambeau.tensor([1.0, 2.0]))
+
+        def forward(self, x):
+            return ((x * self.w).detach() * self.w + x.data * x).sum()
+
+    def gradients(net):
+        x = flambeau.tensor([3.0, 4.0], requires_grad=True)
+        return [g.tolist() for g in flambeau.autograd.grad(net(x), [x, *net.parameters()])]
+
+    expected = gradients(Net())
+    program = flambeau.export.export(Net(), (flambeau.ones(2),))
+    assert gradients(program.module()) == expected == [[3, 4], [3, 8]]
+    assert gradients(program.run_decompositions().module()) == expected

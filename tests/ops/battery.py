@@ -28,7 +28,8 @@ NOT_THERE = {"linalg_lstsq": lambda sample: sample.kwargs.get("driver") != "gels
 
 #: a name that stands for several records has no facts of its own, only samples
 OVERLOADS = sorted(n for n in OPS if n not in FACTS)
-NAMES = sorted(OPS)
+#: without forms for `ops.aten` alone, which are there once something has asked for one
+NAMES = sorted(name for name, op in OPS.items() if getattr(op.body, "__module__", "") != "flambeau.ops.aten_forms")
 KEYS = ("kind", "schema", "ref", "samples", "atol", "dtypes", "skip")
 
 

@@ -47,6 +47,15 @@ def test_numbers():
         assert flambeau.equal(y, expected[0]) and n == expected[1] and flambeau.equal(z, expected[2])
 
 
+def test_what_is_detached_has_its_values():
+    class Net(nn.Module):
+        def forward(self, x):
+            return x.detach() * x + x.data
+
+    x = flambeau.randn(3)
+    assert flambeau.equal(run(export(Net(), (x,)), x)[0], Net()(x))
+
+
 class Flow(nn.Module):
     def forward(self, x, n):
         y = flambeau.cond(x.sum() > 0, lambda t: t.sin() + 1, lambda t: t.cos(), (x,))

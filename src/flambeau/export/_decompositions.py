@@ -20,6 +20,7 @@ from ..nn import Module
 from ..ops import OPS
 from ..utils._pytree import tree_flatten
 from ._checks import InputChecks
+from ._detach import detaching_steps
 from ._higher_order import HigherOrder
 from ._tracer import InsideAStep, Tracer, stays
 from ._whole import Whole
@@ -82,7 +83,7 @@ class Rerun(Interpreter):
         mode = ProxyTorchDispatchMode(self.tracer, "symbolic", self.table.of_primitives())
         mode.shape_env = self.shape_env
         whole = Whole(self.table) if self.keeps_steps else contextlib.nullcontext()
-        with self.fake, mode, fx_traceback.preserve_node_meta(), whole:
+        with self.fake, mode, detaching_steps(), fx_traceback.preserve_node_meta(), whole:
             results = self.after(values, self.run(*values, enable_io_processing=False))
         results, _ = tree_flatten(tuple(results), is_leaf=lambda x: x is None)
         nodes = tuple(self.tracer.of_value(x) for x in results)

@@ -341,6 +341,8 @@ class _Routine:
 
 def _forms(op, args, kwargs):
     """The native operators that a call may be of, each with the arguments in its schema's order."""
+    if op is OPS["detach.flat"]:  # there is no history in a program
+        op = OPS["alias"]
     for form in op.alternatives or (op,):
         # var stands for the record behind it, "var.correction", whose arguments have its places
         behind = [form] if form.kind != "composite" else [o for n, o in OPS.items() if n.startswith(f"{form.name}.")]

@@ -19,6 +19,7 @@ from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from ..fx.proxy import Proxy
 from ..utils._pytree import SequenceKey, tree_flatten, tree_flatten_with_path, tree_unflatten
 from ._checks import InputChecks, ValueRanges
+from ._detach import detaching_steps
 from ._modules import OPEN, Calls
 from ._tracer import InsideAStep, Tracer, stays
 from ._whole import Whole
@@ -194,7 +195,7 @@ class Export:
 
     def called(self, args, kwargs):
         """The module's results."""
-        with Whole() if self.whole else contextlib.nullcontext():
+        with detaching_steps(), Whole() if self.whole else contextlib.nullcontext():
             if self.kept is None:
                 return self.mod(*args, **kwargs)
             self.calls = Calls(self.tracer, self.mod, self.kept)

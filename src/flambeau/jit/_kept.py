@@ -6,10 +6,9 @@ import functools
 import inspect
 import itertools
 
-from .. import _C
-from .._subclasses.fake import FakeTensor, assumed
-from .._subclasses.symbolic_tensor import SymbolicTensor
+from .._subclasses.fake import assumed
 from .._tensor.overriding import disable_torch_dispatch
+from ..export._detach import own
 from ..fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_innermost_proxy_mode
 from ..utils import _pytree
 from ._modules import Scripted
@@ -80,16 +79,6 @@ def _result(function, args):
                 raise
         finally:
             assumed.reset(before)
-
-
-def own(x):
-    """A tensor of the result, which is no argument: the trace tells tensors apart by their memory."""
-    if isinstance(x, SymbolicTensor):
-        return SymbolicTensor(x.meta.detach(), x.device, x.fake_mode, x.symbolic_sizes, x.symbolic_strides,
-                              x.symbolic_offset)
-    if isinstance(x, FakeTensor):
-        return FakeTensor(x.meta.detach(), x.device, x.fake_mode)
-    return x.clone() if isinstance(x, _C.Tensor) else x
 
 
 def note_decisions(mod):

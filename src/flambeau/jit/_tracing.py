@@ -8,20 +8,18 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
-from .._subclasses.fake import detaching
 from .._symbolic.shape_env import Retrace, ShapeEnv
 from ..export import Dim
 from ..export._real import RealExport
 from ..export._trace import Export
 from ..export.graph_signature import InputKind
-from ..fx.experimental.proxy_tensor import get_innermost_proxy_mode
 from ..nn import Module
 from ..ops import OPS
 from ..utils import _pytree
 from ._calls import CallWriter, Methods, Watched, paths, step_text
 from ._classes import Classes
 from ._comparing import compared, name_of
-from ._kept import kept_calls, note_decisions, own
+from ._kept import kept_calls, note_decisions
 from ._modules import ScriptFunction, ScriptModule, TopLevelTracedModule
 from ._scripting import Script, attributes_in
 from ._state import TracerWarning, tracing
@@ -55,25 +53,7 @@ class _WithCalls:
 
 
 class _Trace(_WithCalls, Export):
-    """One run of a module on tensors without values, of which a detached one is another: gradients end there."""
-
-    def called(self, args, kwargs):
-        """The module's results."""
-        before = detaching.set(_detached)
-        try:
-            return super().called(args, kwargs)
-        finally:
-            detaching.reset(before)
-
-
-def _detached(tensor):
-    """A tensor that a step of the trace gives; where an operator runs inside, the tensor's own memory."""
-    mode = get_innermost_proxy_mode()
-    if mode is None:
-        return _C.Tensor.detach(tensor)
-    made = own(tensor)
-    node = mode.tracer.create_node("call_function", flambeau.detach, (mode.tracer.of_value(tensor),), {})
-    return mode.track(made, node)
+    """One run of a module on tensors without values."""
 
 
 class _RealTrace(_WithCalls, RealExport):

@@ -66,7 +66,7 @@ def same(g, self, *args, **kwargs):
     return self
 
 
-for _name in ("clone", "alias", "contiguous"):
+for _name in ("clone", "alias", "contiguous", "detach"):
     entry(_name, same)
     entry(_name, same, parts=True)
 
