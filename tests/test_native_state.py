@@ -44,7 +44,7 @@ ALLOWED = [
     (r"(s_dispatch|s_function|.*::name|.*::names|.*::expected)", "interned or keyword names"),
     (r"\w+_handler|handlers|disabled_override|global_hooks|library|.*::explain|.*::types",
      "Python functions that native code calls, set while the package is imported"),
-    (r"(op_\w+|.*::(op_\w+|op|copy|fill|clone|index|reshape|real|add|as_strided|ones_like|masked_select|masked_fill|index_put))",
+    (r"(op_\w+|.*::(op_\w+|op|copy|fill|clone|index|reshape|real|add|as_strided|masked_select|masked_fill|index_put))",
      "operators that native code calls, found once (OpHandle)"),
     # --- memory kept for later
     (r"free_(nodes|scopes|storages|tensors)|FreeListBase::all", "free lists; used under the interpreter lock"),

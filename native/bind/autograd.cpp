@@ -28,8 +28,8 @@ std::vector<Target> target_list(PyObject* o, const char* what) {
 }
 
 TensorRef ones_for(Tensor& t) {
-  static OpHandle ones_like{"ones_like"};
-  if (__builtin_expect(tls.user_modes, 0)) return invoke(ones_like, {Value(&t)});  // modes hear of what they will meet
+  static OpHandle op_ones_like{"ones_like"};
+  if (__builtin_expect(tls.user_modes, 0)) return invoke(op_ones_like, {Value(&t)});  // modes hear what they will meet
   TensorRef one = empty(t.shape(), t.dtype, t.device);
   fill(*one, Scalar(1));
   return one;

@@ -68,7 +68,7 @@ from .version import __version__ as __version__
 # every operator whose record says it is public here; dtypes, memory formats and layouts
 globals().update(_ops.public(""))
 _ops.late("quantized", f"{__name__}._quantized.operators")
-_ops.late("schemas", f"{__name__}.library._of_records")
+_ops.described_by(f"{__name__}.library._of_records")
 globals().update({_name: getattr(_C, _name) for _name in _methods.CONSTANTS})
 half, double = _C.float16, _C.float64
 short, int, long = _C.int16, _C.int32, _C.int64

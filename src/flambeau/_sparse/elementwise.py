@@ -5,6 +5,7 @@ from math import prod
 from .. import _C
 from .._C import Tensor
 from ..ops.kinds import OPS
+from ..ops.views import broadcast_shape
 from .convert import alike, converted
 from .rules import RULES, refuse, rule, write
 from .tensor import COO, at_places, coalesced, is_sparse, keys, look_up, make, places, values_of
@@ -140,12 +141,8 @@ def _mul(self, other):
     return _times_sparse(self, other)
 
 
-def _broadcast(*tensors):
-    return OPS["broadcast_tensors"](*(OPS["empty"](x.shape, device="meta") for x in tensors))[0].shape
-
-
 def _times_dense(sparse, dense):
-    shape = _broadcast(sparse, dense)
+    shape = tuple(broadcast_shape([sparse.shape, dense.shape]))
     if shape != sparse.shape:
         sparse = _repeated(sparse, shape)
     return make(sparse._pattern, values_of(sparse) * at_places(dense.expand(shape), sparse._pattern))
@@ -175,7 +172,7 @@ def _repeated(x, shape):
 
 def _times_sparse(self, other):
     if self.shape != other.shape:
-        shape = _broadcast(self, other)
+        shape = tuple(broadcast_shape([self.shape, other.shape]))
         self, other = (x if x.shape == shape else _repeated(x, shape) for x in (self, other))
     if self._pattern is other._pattern and self._pattern.coalesced:
         return make(self._pattern, values_of(self) * values_of(other))

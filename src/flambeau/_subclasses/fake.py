@@ -52,6 +52,10 @@ class FakeTensor(_C.Tensor):
         made.meta, made.fake_mode = meta, mode
         return made
 
+    def _again(self, meta):
+        """Another such tensor, of this form."""
+        return FakeTensor(meta, self.device, self.fake_mode)
+
     @property
     def fake_device(self):
         """The device that it says it is on."""

@@ -32,6 +32,10 @@ class SymbolicTensor(FakeTensor):
                 env.sizes.setdefault(number, expr)
         return made
 
+    def _again(self, meta):
+        return SymbolicTensor(meta, self.device, self.fake_mode, self.symbolic_sizes, self.symbolic_strides,
+                              self.symbolic_offset)
+
     @property
     def shape(self):
         """The sizes: ints, and SymInts for those that are open."""

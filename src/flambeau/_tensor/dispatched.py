@@ -12,21 +12,14 @@ from .. import _C
 from ..ops import OPS
 from ..ops.dims import wrap_dims
 from ..ops.namespaces import READINGS, operator_of
+from ..ops.views import broadcast_shape
 from .dtypes import finfo
+from .wrapped import Rules
 
 #: {primitive: function of its arguments -> (name in ops.aten, args, kwargs, which of the results)}; None: as it is
-_FORMS = {}
+_FORMS = Rules("dispatched")
 #: {primitive: function that computes it from other operators}; NotImplemented: as it is
-_PARTS = {}
-
-
-def _in(table, *names):
-    def record(function):
-        for name in names:
-            table[name] = function
-        return function
-
-    return record
+_PARTS = Rules("composed")
 
 
 def of_primitives(method):
@@ -140,7 +133,7 @@ def _softmax(name, x, dim, dtype):
     return None if dim is None or dtype is not None else (name, (x, dim, False), {})
 
 
-@_in(_FORMS, "movedim")
+@_FORMS.rule("movedim")
 def _movedim(x, source, destination):
     order = [d for d in range(x.dim()) if d not in wrap_dims(source, x.dim(), "movedim")]
     for to, of in sorted(zip(wrap_dims(destination, x.dim(), "movedim"), wrap_dims(source, x.dim(), "movedim"))):
@@ -148,7 +141,7 @@ def _movedim(x, source, destination):
     return "permute", (x, order), {}
 
 
-@_in(_FORMS, "flatten")
+@_FORMS.rule("flatten")
 def _flatten(x, start, end):
     return _reshape(x, _flat_shape(x, start, end))
 
@@ -160,7 +153,7 @@ def _flat_shape(x, start, end):
     return [*x.shape[:start], math.prod(x.shape[start:end + 1]), *x.shape[end + 1:]]
 
 
-@_in(_FORMS, "reshape")
+@_FORMS.rule("reshape")
 def _reshape(x, shape):
     return ("view", (x, shape), {}) if _can_view(x, shape) else None
 
@@ -179,7 +172,7 @@ def _can_view(x, shape):
     return True
 
 
-@_in(_FORMS, "_vector_norm")
+@_FORMS.rule("_vector_norm")
 def _vector_norm(x, order, dim, keepdim, dtype):
     given = (x, order, dim, keepdim)
     return "linalg_vector_norm", given, {} if dtype is None else {"dtype": dtype}
@@ -196,18 +189,18 @@ def _spread(name):
 _FORMS.update({f"{name}.correction": _spread(name) for name in ("var", "std", "var_mean", "std_mean")})
 
 
-@_in(_FORMS, "bernoulli_tensor")
+@_FORMS.rule("bernoulli_tensor")
 def _bernoulli(x, p, **generator):
     return ("bernoulli", (x,), generator) if p is x else None
 
 
-@_in(_FORMS, "_nll_loss")
+@_FORMS.rule("_nll_loss")
 def _nll_loss(x, target, weight, ignored, reduction):
     name = {4: "nll_loss2d_forward"}.get(x.dim(), "nll_loss_forward") if x.dim() in (1, 2, 4) else None
     return name and (name, (x, target, weight, ("none", "mean", "sum").index(reduction), ignored), {}, _first)
 
 
-@_in(_FORMS, "max_pool_values")
+@_FORMS.rule("max_pool_values")
 def _max_pool(x, kernel, stride, padding, dilation, ceil_mode, dims):
     if dims == 1:
         return None
@@ -219,7 +212,7 @@ def _max_pool(x, kernel, stride, padding, dilation, ceil_mode, dims):
     return f"max_pool{dims}d_with_indices", (*given, *rest), {}, _first
 
 
-@_in(_FORMS, "sub")
+@_FORMS.rule("sub")
 def _sub(x, other, **alpha):
     """A number less a tensor is the other subtraction."""
     return None if isinstance(x, _C.Tensor) else ("rsub", (other, x), alpha)
@@ -235,7 +228,7 @@ def _turned(name):
 _FORMS.update({name: _turned(name) for name in ("add", "mul")})
 
 
-@_in(_FORMS, "convolution")
+@_FORMS.rule("convolution")
 def _convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     dims = weight.dim() - 2
     padding, output_padding = (list(p) * dims if len(p) == 1 else p for p in (padding, output_padding))
@@ -246,7 +239,7 @@ _RESIZED = {"nearest": "upsample_nearest", "nearest-exact": "_upsample_nearest_e
             "bilinear": "upsample_bilinear", "bicubic": "upsample_bicubic", "trilinear": "upsample_trilinear"}
 
 
-@_in(_FORMS, "interpolate")
+@_FORMS.rule("interpolate")
 def _interpolate(x, size, scale, mode, aligned, recompute, antialias):
     dims = x.dim() - 2
     if mode not in _RESIZED or antialias:
@@ -261,7 +254,7 @@ def _interpolate(x, size, scale, mode, aligned, recompute, antialias):
 
 # --- parts ------------------------------------------------------------------------------------------------------------
 
-@_in(_PARTS, "linear")
+@_PARTS.rule("linear")
 def _linear(x, weight, bias):
     if bias is None or weight.dim() != 2 or not _is_rows(x):
         product = _matmul(x, weight.t())
@@ -275,7 +268,7 @@ def _is_rows(x):
     return x.dim() == 2 or (x.dim() == 3 and x.is_contiguous())
 
 
-@_in(_PARTS, "matmul")
+@_PARTS.rule("matmul")
 def _matmul(a, b):
     """A batch times one matrix is one product of all rows; two batches are `bmm`."""
     if a.dim() <= 2 and b.dim() <= 2:
@@ -295,20 +288,14 @@ def _of_matrices(a, b):
 def _of_batches(a, b):
     left = a.unsqueeze(0) if a.dim() == 1 else a
     right = b.unsqueeze(-1) if b.dim() == 1 else b
-    batch = _broadcast(left.shape[:-2], right.shape[:-2])
+    batch = broadcast_shape([left.shape[:-2], right.shape[:-2]])
     flat = [t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (left, right)]
     product = flat[0].bmm(flat[1]).view(*batch, left.shape[-2], right.shape[-1])
     product = product.squeeze(-2) if a.dim() == 1 else product
     return product.squeeze(-1) if b.dim() == 1 else product
 
 
-def _broadcast(a, b):
-    longest = max(len(a), len(b))
-    a, b = ((1,) * (longest - len(s)) + tuple(s) for s in (a, b))
-    return [n if m == 1 else m for m, n in zip(a, b, strict=True)]
-
-
-@_in(_PARTS, "rms_norm")
+@_PARTS.rule("rms_norm")
 def _rms_norm(x, shape, weight, eps):
     dims = list(range(-len(shape), 0))
     eps = finfo(x.dtype).eps if eps is None else eps
@@ -316,7 +303,7 @@ def _rms_norm(x, shape, weight, eps):
     return result if weight is None else result * weight
 
 
-@_in(_PARTS, "_cross_entropy")
+@_PARTS.rule("_cross_entropy")
 def _cross_entropy(x, target, weight, ignored, reduction, smoothing, wide):
     if smoothing or target.dtype.is_floating_point or wide or x.dim() not in (1, 2, 4):
         return NotImplemented
@@ -324,27 +311,27 @@ def _cross_entropy(x, target, weight, ignored, reduction, smoothing, wide):
     return operator_of("aten", "nll_loss")(logs, target, weight, ("none", "mean", "sum").index(reduction), ignored)
 
 
-@_in(_PARTS, "adaptive_avg_pool")
+@_PARTS.rule("adaptive_avg_pool")
 def _adaptive_avg_pool(x, size, dims):
     return x.mean(list(range(-1, -dims - 1, -1)), True) if set(size) == {1} and dims == 2 else NotImplemented
 
 
-@_in(_PARTS, "isfinite")
+@_PARTS.rule("isfinite")
 def _isfinite(x):
     return (x.abs() != math.inf) * (x == x)
 
 
-@_in(_PARTS, "reshape")
+@_PARTS.rule("reshape")
 def _reshaped(x, shape):
     return NotImplemented if _can_view(x, shape) else x.clone(memory_format=_C.contiguous_format).view(shape)
 
 
-@_in(_PARTS, "flatten")
+@_PARTS.rule("flatten")
 def _flattened(x, start, end):
     return _reshaped(x, _flat_shape(x, start, end))
 
 
-@_in(_PARTS, "fused_attention")
+@_PARTS.rule("fused_attention")
 def _attention(query, key, value, mask, is_causal, scale, *_):
     """With it comes the logarithm of the sum of each row, which the derivative wants."""
     if mask is not None:

@@ -6,17 +6,13 @@ import flambeau
 
 from .. import _C
 from .._subclasses.fake import FakeTensor, detaching
-from .._subclasses.symbolic_tensor import SymbolicTensor
 from ..fx.experimental.proxy_tensor import get_innermost_proxy_mode
 
 
 def own(x):
     """A tensor like `x` that is another: a trace tells tensors apart by their memory."""
-    if isinstance(x, SymbolicTensor):
-        return SymbolicTensor(x.meta.detach(), x.device, x.fake_mode, x.symbolic_sizes, x.symbolic_strides,
-                              x.symbolic_offset)
     if isinstance(x, FakeTensor):
-        return FakeTensor(x.meta.detach(), x.device, x.fake_mode)
+        return x._again(x.meta.detach())
     return x.clone() if isinstance(x, _C.Tensor) else x
 
 

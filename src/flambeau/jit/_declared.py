@@ -3,9 +3,9 @@
 import ast
 import functools
 import inspect
-import textwrap
 
 from .._places import is_ours
+from ..fx._source import parsed
 from ..nn import Module
 from ._comments import KNOWN
 from ._modules import RecursiveScriptModule
@@ -39,7 +39,7 @@ def hints_of(module):
 def _in_init(init):
     """{attribute: its type} of the annotated assignments in an __init__."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(init)))
+        tree = parsed(inspect.getsource(init))
         receiver = next(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)).args.args[0].arg
     except (OSError, TypeError, SyntaxError, StopIteration, IndexError):
         return {}

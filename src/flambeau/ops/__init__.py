@@ -61,6 +61,7 @@ from . import views as views
 from . import windows as windows
 from .kinds import OPS as OPS
 from .kinds import public as public
+from .namespaces import described_by as described_by
 from .namespaces import late as late
 from .namespaces import namespace as _namespace
 

@@ -6,6 +6,8 @@ from .. import _C
 from .kinds import ALIASES, OPS
 
 _NAMESPACES, _LATE = {}, {}
+#: "module": what tells of operators (`described_by`)
+_DESCRIBING = {}
 
 
 class Packet:
@@ -248,8 +250,8 @@ def _packet_of(op):
 
 _C.Op.overloadpacket = _C.Op._overloadpacket = property(_packet_of)
 _C.Op._overloadname = "default"
-_C.Op._schema = property(lambda op: import_module(_LATE["schemas"]).schema(op))
-_C.Op.tags = property(lambda op: import_module(_LATE["schemas"]).tags(op))
+_C.Op._schema = property(lambda op: import_module(_DESCRIBING["module"]).schema(op))
+_C.Op.tags = property(lambda op: import_module(_DESCRIBING["module"]).tags(op))
 
 
 def operator_of(space, name):
@@ -259,11 +261,13 @@ def operator_of(space, name):
 
 
 def late(name, module):
-    """Makes a namespace known that stands on more than operators do: `module.space()` makes it when it is asked for.
-
-    Under the name "schemas" comes what describes all operators: `module.schema(op)` and `module.tags(op)`.
-    """
+    """Makes a namespace known that stands on more than operators do: `module.space()` makes it when it is asked for."""
     _LATE[name] = module
+
+
+def described_by(module):
+    """Names what tells of operators when one is asked: `module.schema(op)` and `module.tags(op)`."""
+    _DESCRIBING["module"] = module
 
 
 def namespace(name):
@@ -273,6 +277,6 @@ def namespace(name):
 
 def known(name):
     """The namespace of that name, or None."""
-    if name in _LATE and name not in _NAMESPACES and name != "schemas":
+    if name in _LATE and name not in _NAMESPACES:
         _NAMESPACES[name] = import_module(_LATE[name]).space()
     return _NAMESPACES.get(name)

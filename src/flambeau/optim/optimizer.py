@@ -24,7 +24,7 @@ from ._for_others import _to_scalar as _to_scalar
 from ._for_others import _use_grad_for_differentiable as _use_grad_for_differentiable
 from ._for_others import _view_as_real as _view_as_real
 from ._recorded import composed_step, recorded_step
-from ._spread import step_on_parts
+from ._spread import is_spread, step_on_parts
 
 #: passed as a default: the group must give a value itself
 required = object()
@@ -311,15 +311,12 @@ class Optimizer:
         if group["differentiable"]:
             recorded_step(self, group)
             return
-        spread = [param for param in group["params"] if hasattr(param, "_own_part")]
-        if spread:
-            step_on_parts(self, kind, group, spread, keys, numbers, flags)
-            group = {**group, "params": [param for param in group["params"] if not hasattr(param, "_own_part")]}
         if any(map(takes_dispatch, {type(param) for param in group["params"]})):
-            wrappers = [param for param in group["params"] if _wraps(param) and param.layout is flambeau.strided
-                        and not param._storage_ptr()]
+            spread = [param for param in group["params"] if is_spread(param)]
+            step_on_parts(self, kind, group, spread, keys, numbers, flags)
+            wrappers = [param for param in group["params"] if _computes(param) and not is_spread(param)]
             composed_step(self, wrappers, group)
-            group = {**group, "params": [param for param in group["params"] if not _among(param, wrappers)]}
+            group = {**group, "params": [param for param in group["params"] if not _among(param, spread + wrappers)]}
         for params in _by_device(group["params"]) if _C._cuda.opened() else (group["params"],):
             self._own_fused_step(kind, params, group, keys, numbers, flags)
 
@@ -359,6 +356,11 @@ class Optimizer:
 
 def _among(param, params):
     return any(param is other for other in params)
+
+
+def _computes(param):
+    """Whether operators on a parameter are its class's affair, as it has no memory for a fused step."""
+    return _wraps(param) and param.layout is flambeau.strided and not param._storage_ptr()
 
 
 def _wraps(t):

@@ -64,8 +64,7 @@ def snapshot(value):
     if not isinstance(value, _C.Tensor) or value.layout is not _C.strided:
         return value
     if isinstance(value, SymbolicTensor):
-        return SymbolicTensor(value.meta, value.device, value.fake_mode, value.symbolic_sizes, value.symbolic_strides,
-                              value.symbolic_offset)
+        return value._again(value.meta)
     with disable_torch_dispatch():
         meta = value.meta if isinstance(value, FakeTensor) else _C.Tensor.detach(value)
         meta = meta if meta.device.type == "meta" else meta.to("meta")
