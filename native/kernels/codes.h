@@ -1,7 +1,8 @@
 // Loops on codes for layers whose results are codes again, one set per instruction set (simd/codes.cpp).
 //
 // Products are those of 16-bit numbers, from which the zero points are taken beforehand: they and their sums in pairs
-// fit into 32 bits whatever the codes are, which products of bytes (summed in pairs in 16 bits) do not.
+// fit into 32 bits whatever the codes are, which products of bytes (summed in pairs in 16 bits) do not. Processors that
+// sum four products of bytes in 32 bits take the codes as they are; sums then start at what the zero point adds up to.
 #pragma once
 #include <cstdint>
 
@@ -27,6 +28,10 @@ struct CodesLoops {
   // [tap][pair][16][2], which are bytes or (wide) 16-bit numbers.
   void (*tile)(const int16_t* const* at, int64_t rows, const int64_t* taps, int64_t ntaps, int64_t pairs,
                const void* weights, bool wide, int32_t* sums);
+  // The same of bytes with bytes, for `blocks` (1 or 2) blocks of channels whose weights lie `apart`: sums[r][16 blocks],
+  // which begin at start[16 blocks]. Null where the processor has no such sums; whole quads of bytes are read.
+  void (*tile_bytes)(const uint8_t* const* at, int64_t rows, const int64_t* taps, int64_t ntaps, int64_t pairs,
+                     const int8_t* weights, int64_t apart, int64_t blocks, const int32_t* start, int32_t* sums);
   // sums[c] = the sum over all taps of at[taps[t] + c] with its weight, for a multiple of 16 channels; the weights are
   // [channels / 16][pair of taps][2][16], as `depthwise_place` says.
   void (*depthwise)(const int16_t* at, const int64_t* taps, int64_t ntaps, const int16_t* weights, int64_t channels,

@@ -2,7 +2,8 @@
 //
 // The input becomes 16-bit numbers with channels last, its zero point taken off, with the padding around it (and, for a
 // transposed convolution, zeros between); then each tile of output pixels by 16 channels goes over the taps of the
-// kernel. Where a row of the kernel lies in one piece, the row is one tap.
+// kernel. Where a row of the kernel lies in one piece, the row is one tap. Where the processor sums products of bytes, the
+// codes are laid out as they are, or read where they lie.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -122,22 +123,36 @@ void cpu_pack(Call& c) {
 
 // --- the input -------------------------------------------------------------------------------------------------------
 
-// The input as 16-bit numbers, [n, *padded, width]; a few more follow, since pairs at the end may be read.
-struct Widened {
+// n codes as numbers of 16 bits without the zero point, or as they are.
+void lay(const uint8_t* x, int64_t n, int32_t zero, int16_t* to) { codes_loops().widen(x, n, zero, to); }
+void lay(const uint8_t* x, int64_t n, int32_t, uint8_t* to) { std::copy_n(x, n, to); }
+
+// The input as numbers or bytes, [n, *padded, width]; a few more follow, since pairs and quads at the end may be read.
+template <class E> struct Laid {
   const Shape& s;
   const Tensor& x;
   int32_t zero;
-  int16_t* to;
+  E* to;
+
+  E nothing() const { return sizeof(E) == 1 ? E(zero) : E(0); }  // what stands in the padding
 
   int64_t image() const { return s.padded[0] * s.padded[1] * s.padded[2] * s.width(); }
   bool plain() const {  // no number of the result comes from elsewhere than the input
     return s.padded == s.in && s.width() == s.ic;
   }
+  // Whether the input lies so already: bytes in whole quads, channels last.
+  bool lies() const {
+    if (sizeof(E) != 1 || !plain() || s.run() % 4) return false;
+    int64_t expected = s.ic;
+    for (int64_t k = x.ndim - 1; k >= 2; expected *= x.sizes[k--])
+      if (x.strides[k] != expected) return false;
+    return x.strides[1] == 1 && x.strides[0] == expected;
+  }
   void run() const {
     const int64_t rows = s.n * s.in[0] * s.in[1];
-    auto clear = [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, int16_t(0)); };
+    auto clear = [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, nothing()); };
     if (!plain()) parallel_for(s.n * image(), 1 << 16, clear);
-    std::fill_n(to + s.n * image(), kBlock, int16_t(0));
+    std::fill_n(to + s.n * image(), kBlock, nothing());
     parallel_for(rows, std::max<int64_t>(1, (1 << 15) / (s.in[2] * s.ic + 1)), [&](int64_t r, int64_t end) {
       for (; r < end; ++r) row(r / (s.in[0] * s.in[1]), r / s.in[1] % s.in[0], r % s.in[1]);
     });
@@ -148,21 +163,21 @@ struct Widened {
     auto stride = [&](int64_t k) { return k >= 3 - s.nd ? x.strides[lead + k - (3 - s.nd)] : 0; };
     const int64_t across = stride(2), channel = x.ndim > 1 ? x.strides[1] : 1;
     const uint8_t* from = x.ptr<uint8_t>() + image_index * x.strides[0] + d * stride(0) + h * stride(1);
-    int16_t* at = to + image_index * image() +
-                  (((s.before[0] + d * s.between[0]) * s.padded[1] + s.before[1] + h * s.between[1]) * s.padded[2] +
-                   s.before[2]) * width;
-    if (channel == 1 && across == s.ic && step == s.ic) return codes_loops().widen(from, s.in[2] * s.ic, zero, at);
+    E* at = to + image_index * image() +
+            (((s.before[0] + d * s.between[0]) * s.padded[1] + s.before[1] + h * s.between[1]) * s.padded[2] +
+             s.before[2]) * width;
+    if (channel == 1 && across == s.ic && step == s.ic) return lay(from, s.in[2] * s.ic, zero, at);
     const int64_t gw = s.group_width(), icg = s.icg();
     for (int64_t g = 0; g < (gw == icg ? 1 : s.groups); ++g) {
       const int64_t count = gw == icg ? s.ic : icg;
       const uint8_t* part = from + g * icg * channel;
       if (channel == 1)
         for (int64_t w = 0; w < s.in[2]; ++w)
-          codes_loops().widen(part + w * across, count, zero, at + w * step + g * gw);
+          lay(part + w * across, count, zero, at + w * step + g * gw);
       else
         for (int64_t k = 0; k < count; ++k)
           for (int64_t w = 0; w < s.in[2]; ++w)
-            at[w * step + g * gw + k] = int16_t(part[w * across + k * channel] - zero);
+            at[w * step + g * gw + k] = E(part[w * across + k * channel] - (sizeof(E) == 1 ? 0 : zero));
     }
   }
 };
@@ -175,14 +190,16 @@ int64_t share(int64_t left, int64_t most) {
   return (left + tiles - 1) / tiles;
 }
 
-struct Product {
+template <class E> struct Product {
   const Shape& s;
-  const int16_t* x;
+  const E* x;
   const void* w;
   bool wide;
+  int32_t zero;
   Requantized how;
   uint8_t* out;
-  std::vector<int64_t> taps;
+  std::vector<int64_t> taps{}, still{};  // where the taps lie; the same number of taps in one place
+  std::vector<uint8_t> zeros{};          // an input of which all is the zero point
 
   void find_taps() {
     const int64_t width = s.width();
@@ -197,23 +214,32 @@ struct Product {
     int64_t ow = p % s.out[2], row = p / s.out[2];
     for (int64_t k = 0; k < n; ++row, ow = 0) {
       const int64_t oh = row % s.out[1], od = row / s.out[1] % s.out[0], image = row / s.out[1] / s.out[0];
-      const int16_t* at = x + ((image * s.padded[0] + od * s.stride[0]) * s.padded[1] + oh * s.stride[1]) *
-                                  s.padded[2] * s.width();
+      const E* at = x + ((image * s.padded[0] + od * s.stride[0]) * s.padded[1] + oh * s.stride[1]) *
+                            s.padded[2] * s.width();
       for (; ow < s.out[2] && k < n; ++ow, ++k) f(k, at + ow * s.stride[2] * s.width());
     }
   }
   void run() {
     find_taps();
-    if (s.depthwise()) return depthwise();
+    if constexpr (sizeof(E) == 2) {
+      if (s.depthwise()) return depthwise();
+    } else if (zero) {
+      still.assign(taps.size(), 0);
+      zeros.assign(size_t(2 * s.pairs() + kBlock), uint8_t(zero));
+    }
     constexpr int64_t kChunk = 96;  // pixels whose inputs stay near while a block of weights goes over them
     const int64_t chunks = (s.pixels() + kChunk - 1) / kChunk, blocks = s.groups * s.blocks();
     const int64_t each = s.run() * s.ntaps() * kBlock * kChunk;
     // Shared in blocks of channels where there are few pixels: the weights are then read once.
     auto of = [&](int64_t c, int64_t first, int64_t last) {
       const int64_t p = c * kChunk, n = std::min(s.pixels(), p + kChunk) - p;
-      const int16_t* at[kChunk];
-      places(p, n, [&](int64_t k, const int16_t* place) { at[k] = place; });
-      for (int64_t b = first; b < last; ++b) chunk(b, p, n, at);
+      const E* at[kChunk];
+      places(p, n, [&](int64_t k, const E* place) { at[k] = place; });
+      for (int64_t b = first; b < last;) {
+        const int64_t many = sizeof(E) == 1 ? std::min<int64_t>({2, last - b, s.blocks() - b % s.blocks()}) : 1;
+        chunk(b, many, p, n, at);
+        b += many;
+      }
     };
     if (chunks >= 2 * num_threads())
       parallel_for(chunks, std::max<int64_t>(1, (1 << 17) / (each * blocks + 1)), [&](int64_t c, int64_t end) {
@@ -224,25 +250,43 @@ struct Product {
         for (int64_t c = 0; c < chunks; ++c) of(c, b, end);
       });
   }
-  // One block of channels of n pixels from p on, whose inputs are `places`.
-  void chunk(int64_t block, int64_t p, int64_t n, const int16_t* const* places) const {
+  // Some blocks of channels of n pixels from p on, whose inputs are `places`.
+  void chunk(int64_t block, int64_t many, int64_t p, int64_t n, const E* const* places) const {
     const CodesLoops& loops = codes_loops();
     const int64_t group = block / s.blocks(), inside = block % s.blocks() * kBlock;
-    const int64_t channel = group * s.ocg() + inside, count = std::min(kBlock, s.ocg() - inside);
-    const int64_t size = s.ntaps() * s.pairs() * 2 * kBlock, ntaps = s.ntaps(), pairs = s.pairs();
-    const void* weights = wide ? static_cast<const void*>(static_cast<const int16_t*>(w) + block * size)
-                               : static_cast<const void*>(static_cast<const int8_t*>(w) + block * size);
-    int32_t sums[kMostPixels * kBlock];
-    const int16_t* at[kMostPixels];
+    const int64_t channel = group * s.ocg() + inside, count = std::min(many * kBlock, s.ocg() - inside);
+    const int64_t pairs = s.pairs(), ntaps = s.ntaps(), size = ntaps * pairs * 2 * kBlock;
+    const int8_t* bytes = static_cast<const int8_t*>(w) + block * size;
+    const void* weights = wide ? static_cast<const void*>(static_cast<const int16_t*>(w) + block * size) : bytes;
+    int32_t start[2 * kBlock] = {}, sums[2 * kMostPixels * kBlock];
+    const E* at[kMostPixels];
+    // Few rows of a linear layer: what the sums start at is found beside them, so that the weights are read once.
+    const bool beside = sizeof(E) == 1 && zero && ntaps == 1 && n < loops.pixels;
+    if constexpr (sizeof(E) == 1)
+      if (zero && !beside) begin(bytes, size, many, start);
     for (int64_t k = 0; k < n;) {
       const int64_t rows = share(n - k, loops.pixels);
       for (int64_t r = 0; r < rows; ++r) at[r] = places[k + r] + group * s.group_width();
-      loops.tile(at, rows, taps.data(), ntaps, pairs, weights, wide, sums);
-      loops.finish(how, sums, rows, kBlock, count, channel, (p + k) * s.oc + channel, s.oc, out);
+      if constexpr (sizeof(E) == 1) {
+        if (beside) at[rows] = zeros.data();
+        loops.tile_bytes(at, rows + beside, taps.data(), ntaps, pairs, bytes, size, many, start, sums);
+        for (int64_t i = 0; beside && i < rows * many * kBlock; ++i)
+          sums[i] = int32_t(uint32_t(sums[i]) - uint32_t(sums[rows * many * kBlock + i % (many * kBlock)]));
+      } else {
+        loops.tile(at, rows, taps.data(), ntaps, pairs, weights, wide, sums);
+      }
+      loops.finish(how, sums, rows, many * kBlock, count, channel, (p + k) * s.oc + channel, s.oc, out);
       k += rows;
     }
   }
-  void depthwise() {
+  // What sums of codes start at: less than 0 by the products of the zero point with all weights.
+  void begin(const int8_t* weights, int64_t size, int64_t many, int32_t* start) const {
+    const int32_t none[2 * kBlock] = {};
+    const uint8_t* at = zeros.data();
+    codes_loops().tile_bytes(&at, 1, still.data(), s.ntaps(), s.pairs(), weights, size, many, none, start);
+    for (int64_t c = 0; c < many * kBlock; ++c) start[c] = int32_t(0u - uint32_t(start[c]));
+  }
+  void depthwise() requires(sizeof(E) == 2) {
     const CodesLoops& loops = codes_loops();
     const int64_t width = s.width();
     parallel_for(s.pixels(), std::max<int64_t>(1, (1 << 16) / (width * s.ntaps() + 1)), [&](int64_t p, int64_t end) {
@@ -426,16 +470,28 @@ void cpu_conv(Call& c) {
     how.added_factor = float(c.real(kAddedScale)) / to_scale;
   {
     LockRelease lock(s.products() / 32 + x.numel);
-    const bool filtered = s.filtered() && w.dtype == DType::Int8;
-    if (filtered)  // the last tiles may reach one row and column further
-      for (int k = 1; k < 3; ++k) s.padded[k] = (s.out[k] + 1) / 2 * 2 + 2;
-    Widened wide{s, *lying, int32_t(c.integer(kZero)), nullptr};
-    wide.to = scratch<int16_t>(kScratchA, s.n * wide.image() + kBlock);
-    wide.run();
-    Product product{s, wide.to, w.dtype == DType::Int8 ? static_cast<const void*>(w.ptr<int8_t>()) : w.ptr<int16_t>(),
-                    w.dtype == DType::Int16, how, out.ptr<uint8_t>(), {}};
-    if (filtered) Filtered{s, wide.to, w.ptr<int8_t>(), how, out.ptr<uint8_t>()}.run();
-    else product.run();
+    const int32_t zero = int32_t(c.integer(kZero));
+    if (codes_loops().tile_bytes && w.dtype == DType::Int8 && zero >= 0 && zero <= 255) {
+      Laid<uint8_t> laid{s, *lying, zero, nullptr};
+      const bool lies = laid.lies();
+      if (!lies) {
+        laid.to = scratch<uint8_t>(kScratchA, s.n * laid.image() + kBlock);
+        laid.run();
+      }
+      Product<uint8_t>{s, lies ? lying->ptr<uint8_t>() : laid.to, w.ptr<int8_t>(), false, zero, how, out.ptr<uint8_t>()}
+          .run();
+    } else {
+      const bool filtered = s.filtered() && w.dtype == DType::Int8;
+      if (filtered)  // the last tiles may reach one row and column further
+        for (int k = 1; k < 3; ++k) s.padded[k] = (s.out[k] + 1) / 2 * 2 + 2;
+      Laid<int16_t> laid{s, *lying, zero, nullptr};
+      laid.to = scratch<int16_t>(kScratchA, s.n * laid.image() + kBlock);
+      laid.run();
+      const bool wide = w.dtype == DType::Int16;
+      const void* weights = wide ? static_cast<const void*>(w.ptr<int16_t>()) : w.ptr<int8_t>();
+      if (filtered) Filtered{s, laid.to, w.ptr<int8_t>(), how, out.ptr<uint8_t>()}.run();
+      else Product<int16_t>{s, laid.to, weights, wide, zero, how, out.ptr<uint8_t>()}.run();
+    }
   }
   trim_scratch();
 }

@@ -15,37 +15,21 @@ void widen(const uint8_t* x, int64_t n, int32_t zero, int16_t* to) {
 
 #if defined(__AVX512BW__) && defined(__AVX512F__)
 constexpr int64_t kPixels = 12;
-struct Sum {  // 16 channels
-  __m512i v;
-  void clear() { v = _mm512_setzero_si512(); }
-  void store(int32_t* to) const { _mm512_storeu_si512(to, v); }
-};
 struct Weights {
   __m512i v;
   void load(const int16_t* w) { v = _mm512_loadu_si512(w); }
   void load(const int8_t* w) { v = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w))); }
 };
-struct Pairs {
-  static void add(Sum& s, int32_t pair, const Weights& w) {
-    s.v = _mm512_add_epi32(s.v, _mm512_madd_epi16(_mm512_set1_epi32(pair), w.v));
+struct Sum {  // 16 channels
+  __m512i v;
+  void clear() { v = _mm512_setzero_si512(); }
+  void add(int32_t pair, const Weights& w) {
+    v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_set1_epi32(pair), w.v));
   }
-};
-// Written as text, since files are compiled for processors that lack it; most with AVX-512 have it.
-struct FusedPairs {
-  static void add(Sum& s, int32_t pair, const Weights& w) {
-    __asm__("vpdpwssd %2, %1, %0" : "+v"(s.v) : "v"(_mm512_set1_epi32(pair)), "v"(w.v));
-  }
+  void store(int32_t* to) const { _mm512_storeu_si512(to, v); }
 };
 #elif defined(__AVX2__)
 constexpr int64_t kPixels = 6;
-struct Sum {
-  __m256i a, b;
-  void clear() { a = b = _mm256_setzero_si256(); }
-  void store(int32_t* to) const {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), a);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), b);
-  }
-};
 struct Weights {
   __m256i a, b;
   void load(const int16_t* w) {
@@ -57,34 +41,38 @@ struct Weights {
     b = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + 16)));
   }
 };
-struct Pairs {
-  static void add(Sum& s, int32_t pair, const Weights& w) {
+struct Sum {
+  __m256i a, b;
+  void clear() { a = b = _mm256_setzero_si256(); }
+  void add(int32_t pair, const Weights& w) {
     const __m256i x = _mm256_set1_epi32(pair);
-    s.a = _mm256_add_epi32(s.a, _mm256_madd_epi16(x, w.a));
-    s.b = _mm256_add_epi32(s.b, _mm256_madd_epi16(x, w.b));
+    a = _mm256_add_epi32(a, _mm256_madd_epi16(x, w.a));
+    b = _mm256_add_epi32(b, _mm256_madd_epi16(x, w.b));
+  }
+  void store(int32_t* to) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), a);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), b);
   }
 };
 #else
 constexpr int64_t kPixels = 4;
-struct Sum {
-  int32_t v[kBlock];
-  void clear() { for (int32_t& x : v) x = 0; }
-  void store(int32_t* to) const { for (int64_t c = 0; c < kBlock; ++c) to[c] = v[c]; }
-};
 struct Weights {
   int16_t v[2 * kBlock];
   template <class W> void load(const W* w) { for (int64_t c = 0; c < 2 * kBlock; ++c) v[c] = w[c]; }
 };
-struct Pairs {
-  static void add(Sum& s, int32_t pair, const Weights& w) {
+struct Sum {
+  int32_t v[kBlock];
+  void clear() { for (int32_t& x : v) x = 0; }
+  void add(int32_t pair, const Weights& w) {
     int16_t x[2];
     __builtin_memcpy(x, &pair, sizeof x);
-    for (int64_t c = 0; c < kBlock; ++c) s.v[c] += x[0] * w.v[2 * c] + x[1] * w.v[2 * c + 1];
+    for (int64_t c = 0; c < kBlock; ++c) v[c] += x[0] * w.v[2 * c] + x[1] * w.v[2 * c + 1];
   }
+  void store(int32_t* to) const { for (int64_t c = 0; c < kBlock; ++c) to[c] = v[c]; }
 };
 #endif
 
-template <class How, class W, int R>
+template <class W, int R>
 void tile_of(const int16_t* const* at, const int64_t* taps, int64_t ntaps, int64_t pairs, const W* w, int32_t* sums) {
   Sum s[R];
   for (Sum& one : s) one.clear();
@@ -98,33 +86,96 @@ void tile_of(const int16_t* const* at, const int64_t* taps, int64_t ntaps, int64
       for (int r = 0; r < R; ++r) {
         int32_t pair;
         __builtin_memcpy(&pair, x[r] + 2 * i, sizeof pair);
-        How::add(s[r], pair, of);
+        s[r].add(pair, of);
       }
     }
   }
   for (int r = 0; r < R; ++r) s[r].store(sums + r * kBlock);
 }
 
-template <class How, class W, int R = 1>
+template <class W, int R = 1>
 void tile_by(const int16_t* const* at, int64_t rows, const int64_t* taps, int64_t ntaps, int64_t pairs, const W* w,
              int32_t* sums) {
-  if (rows == R) return tile_of<How, W, R>(at, taps, ntaps, pairs, w, sums);
-  if constexpr (R < kPixels) tile_by<How, W, R + 1>(at, rows, taps, ntaps, pairs, w, sums);
-}
-template <class How>
-void tile_how(const int16_t* const* at, int64_t rows, const int64_t* taps, int64_t ntaps, int64_t pairs,
-              const void* weights, bool wide, int32_t* sums) {
-  if (wide) tile_by<How>(at, rows, taps, ntaps, pairs, static_cast<const int16_t*>(weights), sums);
-  else tile_by<How>(at, rows, taps, ntaps, pairs, static_cast<const int8_t*>(weights), sums);
+  if (rows == R) return tile_of<W, R>(at, taps, ntaps, pairs, w, sums);
+  if constexpr (R < kPixels) tile_by<W, R + 1>(at, rows, taps, ntaps, pairs, w, sums);
 }
 void tile(const int16_t* const* at, int64_t rows, const int64_t* taps, int64_t ntaps, int64_t pairs,
           const void* weights, bool wide, int32_t* sums) {
-#ifdef __AVX512BW__
-  static const bool fused = __builtin_cpu_supports("avx512vnni");
-  if (fused) return tile_how<FusedPairs>(at, rows, taps, ntaps, pairs, weights, wide, sums);
-#endif
-  tile_how<Pairs>(at, rows, taps, ntaps, pairs, weights, wide, sums);
+  if (wide) tile_by(at, rows, taps, ntaps, pairs, static_cast<const int16_t*>(weights), sums);
+  else tile_by(at, rows, taps, ntaps, pairs, static_cast<const int8_t*>(weights), sums);
 }
+
+#ifdef __AVX512BW__
+#pragma GCC push_options
+#pragma GCC target("avx512vnni")
+// Weights [pair][16][2] of two pairs as [16][4]: words 0, 16, 1, 17, ...
+struct Quads {
+  __m512i order;
+  Quads() {
+    alignas(64) int16_t places[32];
+    for (int16_t k = 0; k < 16; ++k) places[2 * k] = k, places[2 * k + 1] = int16_t(16 + k);
+    order = _mm512_load_si512(places);
+  }
+  __m512i of(const int8_t* w) const { return _mm512_permutexvar_epi16(order, _mm512_loadu_si512(w)); }
+  __m512i of_pair(const int8_t* w) const {
+    return _mm512_permutexvar_epi16(order, _mm512_maskz_loadu_epi32(0xff, w));
+  }
+};
+template <int R, int B>
+inline __attribute__((always_inline)) void add_quads(__m512i (&s)[R][B], const uint8_t* const (&x)[R], int64_t i,
+                                                     const __m512i (&v)[B]) {
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+    int32_t quad;
+    __builtin_memcpy(&quad, x[r] + i, sizeof quad);
+    const __m512i all = _mm512_set1_epi32(quad);
+#pragma GCC unroll 2
+    for (int b = 0; b < B; ++b) s[r][b] = _mm512_dpbusd_epi32(s[r][b], all, v[b]);
+  }
+}
+template <int R, int B>
+void bytes_of(const uint8_t* const* at, const int64_t* taps, int64_t ntaps, int64_t pairs, const int8_t* w,
+              int64_t apart, const int32_t* start, int32_t* sums) {
+  const Quads quads;
+  __m512i s[R][B], v[B];
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int b = 0; b < B; ++b) s[r][b] = _mm512_loadu_si512(start + b * kBlock);
+  for (int64_t t = 0; t < ntaps; ++t) {
+    const uint8_t* x[R];
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) x[r] = at[r] + taps[t];
+    int64_t i = 0;
+    for (; i + 2 <= pairs; i += 2, w += 4 * kBlock) {
+#pragma GCC unroll 2
+      for (int b = 0; b < B; ++b) v[b] = quads.of(w + b * apart);
+      add_quads(s, x, 2 * i, v);
+    }
+    if (i < pairs) {
+#pragma GCC unroll 2
+      for (int b = 0; b < B; ++b) v[b] = quads.of_pair(w + b * apart);
+      add_quads(s, x, 2 * i, v);
+      w += 2 * kBlock;
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int b = 0; b < B; ++b) _mm512_storeu_si512(sums + (r * B + b) * kBlock, s[r][b]);
+}
+#pragma GCC pop_options
+template <int R = 1>
+void tile_bytes(const uint8_t* const* at, int64_t rows, const int64_t* taps, int64_t ntaps, int64_t pairs,
+                const int8_t* w, int64_t apart, int64_t blocks, const int32_t* start, int32_t* sums) {
+  if (rows == R) {
+    if (blocks == 1) bytes_of<R, 1>(at, taps, ntaps, pairs, w, apart, start, sums);
+    else bytes_of<R, 2>(at, taps, ntaps, pairs, w, apart, start, sums);
+  } else if constexpr (R < kPixels) {
+    tile_bytes<R + 1>(at, rows, taps, ntaps, pairs, w, apart, blocks, start, sums);
+  }
+}
+#endif
 
 void depthwise(const int16_t* at, const int64_t* taps, int64_t ntaps, const int16_t* w, int64_t channels,
                int32_t* sums) {
@@ -150,6 +201,39 @@ void depthwise(const int16_t* at, const int64_t* taps, int64_t ntaps, const int1
   }
 }
 
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+// Columns of 16 sums: what belongs to a channel stays in registers.
+template <bool added>
+void finish_columns(const Requantized& how, const int32_t* sums, int64_t rows, int64_t apart, int64_t n, int64_t first,
+                    int64_t at, int64_t row, uint8_t* to) {
+  const __m512 least = _mm512_set1_ps(float(how.low - how.zero)), most = _mm512_set1_ps(float(255 - how.zero)),
+               step = _mm512_set1_ps(how.added_factor);
+  const __m512i zero = _mm512_set1_epi32(how.zero), added_zero = _mm512_set1_epi32(how.added_zero);
+  for (int64_t j = 0; j < n; j += 16) {
+    const __mmask16 here = n - j < 16 ? __mmask16((1u << (n - j)) - 1) : __mmask16(0xffff);
+    const __m512 bias = _mm512_maskz_loadu_ps(here, how.bias + first + j),
+                 factors = _mm512_maskz_loadu_ps(here, how.factors + first + j);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t place = at + r * row + j;
+      __m512 x = _mm512_cvtepi32_ps(_mm512_loadu_si512(sums + r * apart + j));
+      x = _mm512_mul_ps(_mm512_add_ps(x, bias), factors);
+      if constexpr (added) {
+        const __m512i q = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(here, how.added + place));
+        x = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(q, added_zero)), step, x);
+      }
+      x = _mm512_min_ps(_mm512_max_ps(x, least), most);
+      const __m128i codes = _mm512_cvtepi32_epi8(_mm512_add_epi32(_mm512_cvtps_epi32(x), zero));
+      if (here == 0xffff) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + place), codes);
+      else _mm_mask_storeu_epi8(to + place, here, codes);
+    }
+  }
+}
+void finish(const Requantized& how, const int32_t* sums, int64_t rows, int64_t apart, int64_t n, int64_t first,
+            int64_t at, int64_t row, uint8_t* to) {
+  if (how.added) finish_columns<true>(how, sums, rows, apart, n, first, at, row, to);
+  else finish_columns<false>(how, sums, rows, apart, n, first, at, row, to);
+}
+#else
 float between(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
 // One row of n sums; what is added lies where the result does.
@@ -189,6 +273,7 @@ void finish(const Requantized& how, const int32_t* sums, int64_t rows, int64_t a
     if (how.added) finish_row<true>(how, sums, n, how.bias + first, how.factors + first, how.added + at, to + at);
     else finish_row<false>(how, sums, n, how.bias + first, how.factors + first, nullptr, to + at);
 }
+#endif
 
 // --- minimal filtering -----------------------------------------------------------------------------------------------
 
@@ -270,9 +355,14 @@ void filter_output(const int32_t* sums, int64_t apart, int32_t* to) {
   }
 }
 
-constexpr CodesLoops kLoops{kPixels,      widen,          tile,         depthwise, finish,
-                            filter_input, filter_weights, filter_output};
-const CodesRegistration registration(FLAMBEAU_LEVEL, kLoops);
+CodesLoops loops() {
+  CodesLoops found{kPixels, widen, tile, nullptr, depthwise, finish, filter_input, filter_weights, filter_output};
+#ifdef __AVX512BW__
+  if (__builtin_cpu_supports("avx512vnni")) found.tile_bytes = tile_bytes<>;
+#endif
+  return found;
+}
+const CodesRegistration registration(FLAMBEAU_LEVEL, loops());
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
