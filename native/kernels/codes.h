@@ -28,8 +28,8 @@ struct CodesLoops {
   // [tap][pair][16][2], which are bytes or (wide) 16-bit numbers.
   void (*tile)(const int16_t* const* at, int64_t rows, const int64_t* taps, int64_t ntaps, int64_t pairs,
                const void* weights, bool wide, int32_t* sums);
-  // The same of bytes with bytes, for `blocks` (1 or 2) blocks of channels whose weights lie `apart`: sums[r][16 blocks],
-  // which begin at start[16 blocks]. Null where the processor has no such sums; whole quads of bytes are read.
+  // The same of bytes with bytes, for `blocks` (1 or 2) blocks of channels with weights `apart`: sums[r][16 blocks]
+  // begin at start[16 blocks]. Null where the processor has no such sums; whole quads of bytes are read.
   void (*tile_bytes)(const uint8_t* const* at, int64_t rows, const int64_t* taps, int64_t ntaps, int64_t pairs,
                      const int8_t* weights, int64_t apart, int64_t blocks, const int32_t* start, int32_t* sums);
   // sums[c] = the sum over all taps of at[taps[t] + c] with its weight, for a multiple of 16 channels; the weights are

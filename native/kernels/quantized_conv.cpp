@@ -2,8 +2,8 @@
 //
 // The input becomes 16-bit numbers with channels last, its zero point taken off, with the padding around it (and, for a
 // transposed convolution, zeros between); then each tile of output pixels by 16 channels goes over the taps of the
-// kernel. Where a row of the kernel lies in one piece, the row is one tap. Where the processor sums products of bytes, the
-// codes are laid out as they are, or read where they lie.
+// kernel. Where a row of the kernel lies in one piece, the row is one tap. Where the processor sums products of bytes,
+// the codes are laid out as they are, or read where they lie.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -445,8 +445,32 @@ void infer_conv(Call& c) {
   c.hand_over(s);
 }
 
+// Codes where the processor multiplies bytes, numbers of 16 bits elsewhere.
+void multiply(Shape s, const Tensor& x, int32_t zero, const Tensor& w, const Requantized& how, uint8_t* out) {
+  const bool bytes = w.dtype == DType::Int8;
+  if (bytes && codes_loops().tile_bytes && zero >= 0 && zero <= 255) {
+    Laid<uint8_t> laid{s, x, zero, nullptr};
+    const bool lies = laid.lies();
+    if (!lies) {
+      laid.to = scratch<uint8_t>(kScratchA, s.n * laid.image() + kBlock);
+      laid.run();
+    }
+    const uint8_t* from = lies ? x.ptr<uint8_t>() : laid.to;
+    return Product<uint8_t>{s, from, w.ptr<int8_t>(), false, zero, how, out}.run();
+  }
+  const bool filtered = s.filtered() && bytes;
+  if (filtered)  // the last tiles may reach one row and column further
+    for (int k = 1; k < 3; ++k) s.padded[k] = (s.out[k] + 1) / 2 * 2 + 2;
+  Laid<int16_t> laid{s, x, zero, nullptr};
+  laid.to = scratch<int16_t>(kScratchA, s.n * laid.image() + kBlock);
+  laid.run();
+  if (filtered) return Filtered{s, laid.to, w.ptr<int8_t>(), how, out}.run();
+  const void* weights = bytes ? static_cast<const void*>(w.ptr<int8_t>()) : w.ptr<int16_t>();
+  Product<int16_t>{s, laid.to, weights, !bytes, zero, how, out}.run();
+}
+
 void cpu_conv(Call& c) {
-  Shape s = c.handed<Shape>();
+  const Shape s = c.handed<Shape>();
   const Tensor &x = c.tensor(kX), &scales = c.tensor(kScales), &w = c.tensor(kW);
   Tensor& out = c.out();
   if (out.numel == 0) return;
@@ -470,28 +494,7 @@ void cpu_conv(Call& c) {
     how.added_factor = float(c.real(kAddedScale)) / to_scale;
   {
     LockRelease lock(s.products() / 32 + x.numel);
-    const int32_t zero = int32_t(c.integer(kZero));
-    if (codes_loops().tile_bytes && w.dtype == DType::Int8 && zero >= 0 && zero <= 255) {
-      Laid<uint8_t> laid{s, *lying, zero, nullptr};
-      const bool lies = laid.lies();
-      if (!lies) {
-        laid.to = scratch<uint8_t>(kScratchA, s.n * laid.image() + kBlock);
-        laid.run();
-      }
-      Product<uint8_t>{s, lies ? lying->ptr<uint8_t>() : laid.to, w.ptr<int8_t>(), false, zero, how, out.ptr<uint8_t>()}
-          .run();
-    } else {
-      const bool filtered = s.filtered() && w.dtype == DType::Int8;
-      if (filtered)  // the last tiles may reach one row and column further
-        for (int k = 1; k < 3; ++k) s.padded[k] = (s.out[k] + 1) / 2 * 2 + 2;
-      Laid<int16_t> laid{s, *lying, zero, nullptr};
-      laid.to = scratch<int16_t>(kScratchA, s.n * laid.image() + kBlock);
-      laid.run();
-      const bool wide = w.dtype == DType::Int16;
-      const void* weights = wide ? static_cast<const void*>(w.ptr<int16_t>()) : w.ptr<int8_t>();
-      if (filtered) Filtered{s, laid.to, w.ptr<int8_t>(), how, out.ptr<uint8_t>()}.run();
-      else Product<int16_t>{s, laid.to, weights, wide, zero, how, out.ptr<uint8_t>()}.run();
-    }
+    multiply(s, *lying, int32_t(c.integer(kZero)), w, how, out.ptr<uint8_t>());
   }
   trim_scratch();
 }

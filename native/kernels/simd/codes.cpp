@@ -177,9 +177,35 @@ void tile_bytes(const uint8_t* const* at, int64_t rows, const int64_t* taps, int
 }
 #endif
 
+#if defined(__AVX512BW__) && defined(__AVX512F__)
+// Two blocks of a depthwise kernel at once; the sums come in fours, of channels 0, 8, 16, 24 and of 4, 12, 20, 28 on.
+void two_blocks(const int16_t* at, const int64_t* taps, int64_t ntaps, const int16_t* w, int32_t* sums) {
+  const int64_t size = (ntaps + 1) / 2 * 2 * kBlock;
+  auto both = [size](const int16_t* p) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))),
+                              _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + size)), 1);
+  };
+  __m512i low = _mm512_setzero_si512(), high = low;
+  for (int64_t t = 0; t < ntaps; t += 2, w += 2 * kBlock) {
+    const __m512i a = _mm512_loadu_si512(at + taps[t]),
+                  b = t + 1 < ntaps ? _mm512_loadu_si512(at + taps[t + 1]) : _mm512_setzero_si512();
+    low = _mm512_add_epi32(low, _mm512_madd_epi16(_mm512_unpacklo_epi16(a, b), both(w)));
+    high = _mm512_add_epi32(high, _mm512_madd_epi16(_mm512_unpackhi_epi16(a, b), both(w + kBlock)));
+  }
+  const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
+                second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+  _mm512_storeu_si512(sums, _mm512_permutex2var_epi64(low, first, high));
+  _mm512_storeu_si512(sums + kBlock, _mm512_permutex2var_epi64(low, second, high));
+}
+#endif
 void depthwise(const int16_t* at, const int64_t* taps, int64_t ntaps, const int16_t* w, int64_t channels,
                int32_t* sums) {
-  for (int64_t c = 0; c < channels; c += kBlock) {
+  int64_t c = 0;
+#if defined(__AVX512BW__) && defined(__AVX512F__)
+  for (; c + 2 * kBlock <= channels; c += 2 * kBlock, w += (ntaps + 1) / 2 * 4 * kBlock)
+    two_blocks(at + c, taps, ntaps, w, sums + c);
+#endif
+  for (; c < channels; c += kBlock) {
 #ifdef __AVX2__
     auto load = [](const int16_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); };
     __m256i low = _mm256_setzero_si256(), high = low;
