@@ -1,5 +1,6 @@
 """Tensor methods by which other libraries and processes reach a tensor's memory: NumPy, DLPack, shared memory."""
 
+import functools
 import importlib
 
 from .. import _C
@@ -17,28 +18,38 @@ def numpy(self, *, force=False):
     >>> a
     tensor([7., 0.])
     """
-    np = importlib.import_module("numpy")  # only here, so that importing flambeau does not load NumPy
     if force:
         self = self.detach().resolve_conj().resolve_neg()
-    if self.requires_grad and _C.is_grad_enabled():
-        raise RuntimeError("numpy: this tensor requires grad, and a NumPy array would lose its history; call "
-                           "x.detach().numpy()")
-    if self.is_conj() or self.is_neg():
-        raise RuntimeError("numpy: this tensor's memory holds the conjugate or the negative of its values; call "
-                           "x.resolve_conj().resolve_neg().numpy(), which copies, or numpy(force=True)")
-    if self.is_meta:
-        raise TypeError("can't convert meta device type tensor to numpy: it has no data")
-    if _C.level_of(self):
-        raise RuntimeError("numpy(): a tensor inside a transform (vmap, jvp …) has no values of its own there")
-    if self.dtype is _C.bfloat16 and force:
-        self = self.float()
-    if type(self).__dict__.get("__torch_dispatch__") is not None and not self._storage_ptr():
-        raise RuntimeError(f"numpy: a {type(self).__name__} holds no memory of its own that an array could share; "
-                           "convert the tensors it wraps")
+        if self.dtype is _C.bfloat16:
+            self = self.float()
     try:
-        return np.asarray(memoryview(self))
+        return _numpy().asarray(memoryview(self))
     except BufferError as error:
-        raise TypeError(f"numpy(): got unsupported type {self.dtype}: {error}") from None
+        raise _refusal(self, error) from None
+
+
+@functools.cache
+def _numpy():
+    """NumPy, loaded with the first array, so that importing flambeau does not load it."""
+    return importlib.import_module("numpy")
+
+
+def _refusal(x, error):
+    """What numpy() raises where a tensor does not give its memory away."""
+    if x.requires_grad and _C.is_grad_enabled():
+        return RuntimeError("numpy: this tensor requires grad, and a NumPy array would lose its history; call "
+                            "x.detach().numpy()")
+    if x.is_conj() or x.is_neg():
+        return RuntimeError("numpy: this tensor's memory holds the conjugate or the negative of its values; call "
+                            "x.resolve_conj().resolve_neg().numpy(), which copies, or numpy(force=True)")
+    if x.is_meta:
+        return TypeError("numpy: a tensor on the meta device has a shape and no values; make it with device=\"cpu\"")
+    if _C.level_of(x):
+        return RuntimeError("numpy: a tensor inside a transform (vmap, jvp …) has no values of its own there")
+    if type(x).__dict__.get("__torch_dispatch__") is not None and not x._storage_ptr():
+        return RuntimeError(f"numpy: a {type(x).__name__} holds no memory of its own that an array could share; "
+                            "convert the tensors it wraps")
+    return TypeError(f"numpy: no array of {x.dtype} on {x.device} ({error}); convert or copy the tensor first")
 
 
 @method
