@@ -45,6 +45,18 @@ class _Attribute(str):
     __slots__ = ()
 
 
+class _Place:
+    """Where a writer stands; the text is made when somebody reads it."""
+
+    __slots__ = ("writer",)
+
+    def __init__(self, writer):
+        self.writer = writer
+
+    def __str__(self):
+        return self.writer.place()
+
+
 class Persistent:
     """An object kept outside the stream, named by the tuple `key`."""
 
@@ -72,6 +84,7 @@ class Writer:
         self.globals = {}    # (module, name) -> number
         self.keep = []       # objects whose id is in the memo live as long as it does
         self.path = []       # where we are, for errors
+        self.here = _Place(self)
 
     def dump(self, obj):
         """The bytes of `obj`."""
@@ -104,7 +117,7 @@ class Writer:
         if id(obj) in self.memo:
             self.get(self.memo[id(obj)])
             return
-        known = self.special(obj, self.place())
+        known = self.special(obj, self.here)
         if known is None:
             kind = f"{type(obj).__module__}.{type(obj).__qualname__}"
             hint = "; store its state_dict()" if hasattr(obj, "state_dict") else ""
@@ -125,6 +138,15 @@ class Writer:
         self.path.append(key)
         self.write(value)
         self.path.pop()
+
+    def members(self, items, first=0):
+        """The items of a sequence, of which the first has that index."""
+        for i, item in enumerate(items, first):
+            leaf = _LEAVES.get(type(item))
+            if leaf is None:
+                self.child(i, item)
+            else:
+                leaf(self, item)
 
     # --- one method per kind
 
@@ -167,14 +189,20 @@ class Writer:
             return
         if len(obj) > 3:
             self.parts.append(b"(")
-        for i, item in enumerate(obj):
-            self.child(i, item)
+        self.members(obj)
         if id(obj) in self.memo:  # it contains itself: what was built on the way is the one to use
             self.parts.append(b"0" * len(obj) if len(obj) <= 3 else b"1")
             self.get(self.memo[id(obj)])
             return
-        self.parts.append({1: b"\x85", 2: b"\x86", 3: b"\x87"}.get(len(obj), b"t"))
+        self.parts.append(_TUPLES.get(len(obj), b"t"))
         self.remember(obj)
+
+    def arguments(self, obj):
+        """A tuple that nothing else refers to."""
+        self.parts.append(b")" if not obj else b"(" if len(obj) > 3 else b"")
+        if obj:
+            self.members(obj)
+            self.parts.append(_TUPLES.get(len(obj), b"t"))
 
     def list(self, obj):
         self.parts.append(b"]")
@@ -184,8 +212,7 @@ class Writer:
     def extend(self, obj):
         for start in range(0, len(obj), _BATCH):
             self.parts.append(b"(")
-            for i, item in enumerate(obj[start:start + _BATCH], start):
-                self.child(i, item)
+            self.members(obj[start:start + _BATCH], start)
             self.parts.append(b"e")
 
     def pairs(self, items):
@@ -255,7 +282,7 @@ class Writer:
     def reduce(self, obj, original=None):
         """What `original` becomes; it may refer to itself in its items and state."""
         self.name(obj.function)
-        self.write(obj.args)
+        self.arguments(obj.args)
         self.parts.append(b"\x81" if obj.new else b"R")
         if original is not None:
             self.keep.append(obj)
@@ -279,7 +306,7 @@ class Writer:
         self.pairs((_Attribute(name) if type(name) is str else name, value) for name, value in state.items())
 
     def persistent(self, obj):
-        self.write(obj.key)
+        self.arguments(obj.key)
         self.parts.append(b"Q")
 
 
@@ -289,4 +316,6 @@ _WRITERS = {
     dict: Writer.dict, OrderedDict: Writer.ordered, Counter: Writer.counter, defaultdict: Writer.default,
     set: Writer.set, frozenset: Writer.set, Global: Writer.name, Reduce: Writer.reduce, Persistent: Writer.persistent,
 }
+_LEAVES = {kind: _WRITERS[kind] for kind in (type(None), bool, int, float)}
+_TUPLES = {1: b"\x85", 2: b"\x86", 3: b"\x87"}
 _UNSHARED = {type(None), bool, int, float, complex, Global, Reduce, Persistent}

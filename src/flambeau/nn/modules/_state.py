@@ -1,6 +1,5 @@
 """Saving and loading a module's state: state_dict, load_state_dict and what they ask of each module."""
 
-import itertools
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
@@ -42,9 +41,11 @@ class StateMethods:
 
     def _own_persistent(self):
         """(name, tensor) of everything the state dict holds of this module alone."""
-        skip = kept(self, "_non_persistent_buffers_set")
-        buffers = ((k, v) for k, v in self._buffers.items() if k not in skip)
-        return [(k, v) for k, v in itertools.chain(self._parameters.items(), buffers) if v is not None]
+        found = [pair for pair in self._parameters.items() if pair[1] is not None]
+        if self._buffers:
+            skip = kept(self, "_non_persistent_buffers_set")
+            found += [pair for pair in self._buffers.items() if pair[1] is not None and pair[0] not in skip]
+        return found
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         for name, tensor in self._own_persistent():
@@ -61,9 +62,10 @@ class StateMethods:
         >>> list(flambeau.nn.Linear(2, 3).state_dict())
         ['weight', 'bias']
         """
-        given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))  # the old positional form
-        destination = given.get("destination", destination)
-        prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
+        if args:  # the old positional form
+            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
+            destination = given.get("destination", destination)
+            prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
