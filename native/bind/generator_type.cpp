@@ -66,7 +66,7 @@ PyObject* manual_seed(PyObject* o, PyObject* seed) {
       s = (long long)PyLong_AsUnsignedLongLong(index.p);
       if (PyErr_Occurred()) {
         PyErr_Clear();
-        runtime_error("Overflow when unpacking long: a seed must fit in 64 bits");
+        fail(ErrorKind::Value, "manual_seed: a seed has at most 64 bits");
       }
     }
     std::lock_guard guard(ready(o).busy);

@@ -37,7 +37,7 @@ static int64_t index_of(PyObject* o) {
   int64_t v = PyLong_AsLongLong(index.p);
   if (v == -1 && PyErr_Occurred()) {
     PyErr_Clear();
-    runtime_error("Overflow when unpacking long: an integer argument does not fit in 64 bits");
+    fail(ErrorKind::Value, "an integer argument has more than 64 bits");
   }
   return v;
 }
@@ -78,8 +78,7 @@ bool Reader::ints(PyObject* const* items, Py_ssize_t n, Value& v) {
       p[k] = PyLong_AsLongLong(items[k]);
       if (p[k] == -1 && PyErr_Occurred()) {
         PyErr_Clear();
-        runtime_error("Overflow when unpacking long: ", PyUnicode_AsUTF8(op.name),
-                      " got an integer that does not fit in 64 bits");
+        fail(ErrorKind::Type, PyUnicode_AsUTF8(op.name), ": an integer argument has more than 64 bits");
       }
     } else if (is_index(items[k])) {
       p[k] = index_of(items[k]);

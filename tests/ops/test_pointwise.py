@@ -475,3 +475,11 @@ def test_complex_powers_of_real_numbers_have_gradients(base):
     assert gradcheck(lambda e: flambeau.pow(base, e), (exponent,))
     base = flambeau.tensor(float(base), dtype=flambeau.float64, requires_grad=True)
     assert gradcheck(flambeau.pow, (base, exponent))
+
+
+def test_clamp_of_bools():
+    x, low = flambeau.tensor([True, False, False]), flambeau.tensor([False, True, False])
+    assert flambeau.clamp(x, low).tolist() == flambeau.clamp_min(x, low).tolist() == [True, True, False]
+    assert flambeau.clamp(x, max=low).tolist() == flambeau.clamp_max(x, low).tolist() == [False, False, False]
+    assert x.clamp(min=True).dtype is flambeau.bool
+    assert x.clamp(0, 1).dtype is flambeau.int64

@@ -175,3 +175,11 @@ def test_bernoulli_into_any_dtype(dtype):
     flambeau.manual_seed(0)
     assert flambeau.bernoulli(p, out=out) is out
     assert out.dtype == dtype and flambeau.equal(out.float(), drawn)
+
+
+@pytest.mark.parametrize("seed", [2**64, -2**63 - 1])
+def test_seeds_have_64_bits(seed):
+    with pytest.raises(ValueError, match="64 bits"):
+        flambeau.manual_seed(seed)
+    with pytest.raises(ValueError, match="64 bits"):
+        flambeau.Generator().manual_seed(seed)

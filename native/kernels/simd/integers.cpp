@@ -144,7 +144,7 @@ static const ElementwiseRows order(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[](auto) { return false; }, bool, FLAMBEAU_INTEGERS>("isneginf"),
       unary<[](auto) { return true; }, bool, FLAMBEAU_INTEGERS>("isfinite"),
       unary<[]<class T>(T a) { return a < T(0); }, bool, FLAMBEAU_INTEGERS>("signbit"),
-      any_stride(loops_of<Clamp, FLAMBEAU_INTEGERS>("clamp", 3)),
+      any_stride(loops_of<Clamp, bool, FLAMBEAU_INTEGERS>("clamp", 3)),
       // by size alone; halves choose without conversion
       any_stride(
           from_loops<bool, int8_t, uint8_t, int16_t, uint16_t, float16, bfloat16, int32_t, uint32_t, int64_t, uint64_t>(

@@ -1,6 +1,5 @@
 """Arithmetic: sums, products, quotients, powers of numbers, extrema, rounding."""
 
-from .. import _C
 from .kinds import composite, elementwise, view
 from .masks import where
 
@@ -208,23 +207,18 @@ clamp = elementwise(
     cuda="at_most(at_least(self, min), max)")
 
 
-def _bools(a, b):
-    """Whether both are bool tensors, which clamp refuses and these two functions take."""
-    return a.dtype is _C.bool and getattr(b, "dtype", None) is _C.bool
-
-
 @composite("clamp_min(Tensor self, any min) -> Tensor",
            node="ClampMinBackward0", inplace=True, out=True, samples="pairs")
 def clamp_min(self, min):
     """Each element moved up to at least min."""
-    return self.maximum(min) if _bools(self, min) else clamp(self, min)
+    return clamp(self, min)
 
 
 @composite("clamp_max(Tensor self, any max) -> Tensor",
            node="ClampMaxBackward0", inplace=True, out=True, samples="pairs")
 def clamp_max(self, max):
     """Each element moved down to at most max."""
-    return self.minimum(max) if _bools(self, max) else clamp(self, None, max)
+    return clamp(self, None, max)
 
 
 # --- rounding and pieces of numbers -----------------------------------------------------------------------------------
