@@ -33,6 +33,8 @@ def test_pickle_of_others():
     assert pickle.loads(pickle.dumps(flambeau.ones(2, 3, device="meta"))).is_meta
     assert pickle.loads(pickle.dumps(flambeau.float16)) is flambeau.float16
     assert pickle.loads(pickle.dumps(flambeau.Size((1, 2)))) == (1, 2)
+    joined = (3,) + flambeau.Size([1])
+    assert joined == (3, 1) and type(joined) is flambeau.Size is type(flambeau.Size([1]) + (3,))
     assert pickle.loads(pickle.dumps(flambeau.device("cpu"))) == flambeau.device("cpu")
 
 

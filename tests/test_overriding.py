@@ -67,3 +67,18 @@ def test_a_plain_method_of_a_class_gets_its_object():
     old = Old()
     with pytest.warns(DeprecationWarning, match="classmethod"):
         assert flambeau.neg(old) == (old, "neg")
+
+
+def test_modes_are_asked_before_a_tensor_is_read_as_a_number():
+    seen = []
+
+    class Sees(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append((func.__name__, [type(a) for a in args]))
+            return 1.0 if func.__name__ == "full" else func(*args, **(kwargs or {}))
+
+    with Sees():
+        made = flambeau.full((3,), flambeau.zeros((), device="meta"))  # it has no value that could be read
+        flambeau.ones(4).narrow(0, 1, flambeau.tensor(2))
+    assert made == 1.0 and ("full", [tuple, flambeau.Tensor]) in seen
+    assert ("narrow", [flambeau.Tensor, int, int, flambeau.Tensor]) in seen

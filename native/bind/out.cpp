@@ -42,7 +42,7 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
   const bool fits = t.ndim == result.ndim && std::equal(t.sizes, t.sizes + t.ndim, result.sizes);
   await_calls(t);
   // numbers in a row go into a tensor of as many elements in the order of its indices, whatever its shape is
-  if (!fits && t.numel == result.numel && stands_in("arange linspace logspace", name))
+  if (!fits && t.numel == result.numel && stands_in("arange linspace logspace range", name))
     set_dims(result, t.shape(), contiguous_strides(t.shape()));
   resize_for_out(t, result.shape(), name);
   // linalg gives an empty `out` the order of dimensions that LAPACK writes in
@@ -79,8 +79,14 @@ void check_out(const OpDef& op, const Frame& f, PyObject* out, Tensor& result) {
       runtime_error(op.shown, ": dtype=", dtype_name(v.dtype), " and out= of ", dtype_name(t.dtype),
                     " do not go together; leave dtype out");
   if (!stands_in(kApart, op.name)) return;
+  auto meets = [&](const Tensor& x) {
+    if (!t.storage || x.storage != t.storage || !x.numel || !t.numel) return false;
+    const auto [low, high] = address_range(t);
+    const auto [first, last] = address_range(x);
+    return first < high && low < last;
+  };
   auto check = [&](const Tensor* x) {
-    if (x && (x == &t || (t.storage && x->storage == t.storage && x->numel && t.numel)))
+    if (x && (x == &t || meets(*x)))
       runtime_error(op.shown, ": the tensor written to shares memory with an input, at other places; clone() the input "
                     "first");
   };

@@ -22,9 +22,10 @@ bool overrides(PyObject* o) {
   return t->tp_flags & Py_TPFLAGS_HEAPTYPE && !PyType_IsSubtype(t, TensorType) && _PyType_Lookup(t, name);
 }
 
-static int64_t index_of(PyObject* o) {
+int64_t Reader::index_of(PyObject* o) {
   if (int64_t small; PyLong_CheckExact(o) && small_integer(o, small)) return small;
   if (!PyLong_CheckExact(o) && is_tensor(o)) {
+    if (modes_decide()) return 0;
     Tensor& t = *as_tensor(o);
     if (t.numel != 1 || is_differentiable(t.dtype)) type_error("only a tensor of one integer can be an index or a "
                                                                "size, got ", dtype_name(t.dtype), " ",
@@ -132,9 +133,12 @@ bool Reader::taken_over(PyObject* o) {
   return false;
 }
 
+bool Reader::modes_decide() { return tls.function_modes && !tls.overrides_disabled && (f.foreign = true); }
+
 bool Reader::read_scalar(PyObject* o, Value& v) {
   if (number_value(o, v) || symbol_value(o, v)) return true;
   if (!is_tensor(o) || as_tensor(o)->ndim != 0 || (trying && as_tensor(o)->level)) return false;
+  if (modes_decide()) return v = Value(int64_t(0)), true;
   Scalar s = element_scalar(*as_tensor(o));
   Held number = checked(scalar_object(s));
   return number_value(number.p, v);
@@ -149,7 +153,7 @@ bool Reader::read_float(PyObject* o, Value& v) {
   } else if (number_value(o, v) && v.tag != Tag::Complex) {
     v = Value(v.scalar().to<double>());
   } else if (is_tensor(o) && as_tensor(o)->numel == 1) {
-    v = Value(element_scalar(*as_tensor(o)).to<double>());
+    v = Value(modes_decide() ? 0. : element_scalar(*as_tensor(o)).to<double>());
   } else if (!symbol_value(o, v, true)) {
     return false;
   }

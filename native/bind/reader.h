@@ -62,6 +62,9 @@ struct Reader {
   int64_t* int_memory(Py_ssize_t n);
   PyObject* owned(PyObject* list);
   bool foreign(PyObject* o);
+  // Whether modes are asked first, so that a tensor in the place of a number is not read here.
+  bool modes_decide();
+  int64_t index_of(PyObject* o);
   bool read_scalar(PyObject* o, Value& v);
   bool read_float(PyObject* o, Value& v);
   bool read_bool(PyObject* o, Value& v);

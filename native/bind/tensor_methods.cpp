@@ -44,7 +44,7 @@ void need_address(const Tensor& t) {  // of a wrapper the address is asked, too:
 PyObject* t_data_ptr(PyObject* o, PyObject*) {
   return guarded([&] {
     need_address(self(o));
-    return PyLong_FromVoidPtr(self(o).data);
+    return PyLong_FromVoidPtr(self(o).numel ? self(o).data : nullptr);
   });
 }
 PyObject* t_storage_ptr(PyObject* o, PyObject*) {
@@ -229,7 +229,8 @@ PyMethodDef tensor_methods[] = {
     {"ndimension", slot<t_dim>, METH_NOARGS, "ndimension($self, /)\n--\n\nNumber of dimensions."},
     {"numel", slot<t_numel>, METH_NOARGS, "numel($self, /)\n--\n\nNumber of elements."},
     {"nelement", slot<t_numel>, METH_NOARGS, "nelement($self, /)\n--\n\nNumber of elements."},
-    {"data_ptr", slot<t_data_ptr>, METH_NOARGS, "data_ptr($self, /)\n--\n\nAddress of the first element."},
+    {"data_ptr", slot<t_data_ptr>, METH_NOARGS,
+     "data_ptr($self, /)\n--\n\nAddress of the first element; 0 where there is none."},
     {"_storage_ptr", slot<t_storage_ptr>, METH_NOARGS,
      "_storage_ptr($self, /)\n--\n\nAddress of the storage's first byte."},
     {"_storage_nbytes", slot<t_storage_nbytes>, METH_NOARGS, "_storage_nbytes($self, /)\n--\n\nBytes of the storage."},

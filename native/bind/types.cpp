@@ -156,15 +156,11 @@ PyObject* as_size(PyObject* tuple) {  // steals
 PyObject* size_subscript(PyObject* o, PyObject* key) {
   return as_size(PyTuple_Type.tp_as_mapping->mp_subscript(o, key));
 }
-PyObject* size_concat(PyObject* a, PyObject* b) {
-  if (!PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
-  return as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
-}
 PyObject* size_repeat(PyObject* o, Py_ssize_t n) {
   return as_size(PyTuple_Type.tp_as_sequence->sq_repeat(o, n));
 }
-PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  PyObject* size = PyTuple_Type.tp_new(type, args, kwargs);
+// The items of a tuple that nobody else has seen as ints; steals it.
+PyObject* with_ints(PyObject* size) {
   if (!size) return nullptr;
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(size); ++k) {
     PyObject* item = PyTuple_GET_ITEM(size, k);
@@ -179,6 +175,14 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     Py_DECREF(item);
   }
   return size;
+}
+PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  return with_ints(PyTuple_Type.tp_new(type, args, kwargs));
+}
+// A Size and a tuple, in either order.
+PyObject* size_add(PyObject* a, PyObject* b) {
+  if (!PyTuple_Check(a) || !PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
+  return with_ints(as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b)));
 }
 PyObject* size_reduce(PyObject* o, PyObject*) {
   return Py_BuildValue("(O(N))", SizeType, PyTuple_GetSlice(o, 0, PyTuple_GET_SIZE(o)));
@@ -199,7 +203,7 @@ PyType_Slot size_slots[] = {{Py_tp_new, type_slot<size_new>()},
                             {Py_tp_dealloc, type_slot<size_dealloc>()},
                             {Py_tp_methods, size_methods},
                             {Py_mp_subscript, type_slot<size_subscript>()},
-                            {Py_sq_concat, type_slot<size_concat>()},
+                            {Py_nb_add, type_slot<size_add>()},
                             {Py_sq_repeat, type_slot<size_repeat>()},
                             {Py_tp_doc, (void*)"Size(iterable=(), /)\n--\n\nThe sizes of a tensor: a tuple of ints."},
                             {}};

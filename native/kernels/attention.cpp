@@ -242,9 +242,9 @@ void infer_backward(Call& c) {
   Tensor &q = c.tensor(1), &k = c.tensor(2), &v = c.tensor(3);
   check(c, q, k, v);
   check_mask(c, 4, q, k);
+  const Dims rows(q.sizes, size_t(q.ndim - 1));
   if (!std::ranges::equal(c.tensor(0).shape(), c.tensor(5).shape()) || c.tensor(5).ndim != q.ndim ||
-      c.tensor(6).numel != q.numel / std::max<int64_t>(1, q.size(q.ndim - 1)) ||
-          c.tensor(5).size(q.ndim - 1) != v.size(q.ndim - 1))
+      c.tensor(6).numel != size_product(c.name(), rows) || c.tensor(5).size(q.ndim - 1) != v.size(q.ndim - 1))
     runtime_error(c.name(), ": the gradient ", shape_text(c.tensor(0).shape()), " and the result ",
         shape_text(c.tensor(5).shape()), " do not fit the query ", shape_text(q.shape()));
   for (const Tensor* t : {&q, &k, &v}) output_as(c, t->shape(), *t);

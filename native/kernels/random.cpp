@@ -309,7 +309,9 @@ void infer_randperm(Call& c) {
   int64_t n = c.integer(0);
   if (n < 0) runtime_error(c.name(), ": n must not be negative, got ", n);
   Options o = read_options(c, 2, DType::Int64);
-  if (n > 0 && double(n - 1) > limits(o.dtype).high)
+  const DType d = o.dtype;
+  const int bits = d == DType::BFloat16 ? 8 : d == DType::Float16 ? 11 : d == DType::Float32 ? 24 : 53;
+  if (n > 0 && (double(n - 1) > limits(d).high || (is_floating(d) && n - 1 > int64_t(1) << bits)))
     runtime_error(c.name(), ": n = ", n, " is too large for dtype ", dtype_name(o.dtype));
   create(c, Dims(&n, 1), o);
 }

@@ -146,6 +146,20 @@ def test_writes():
         jvp(lambda x: outside.copy_(x), (X,), (V,))
 
 
+@pytest.mark.parametrize("make", [
+    lambda kept: kept.clone(), flambeau.zeros_like, lambda kept: kept.new_zeros(2, 3),
+    lambda kept: kept.new_full((2, 3), 0.0)], ids=["clone", "zeros_like", "new_zeros", "new_full"])
+def test_copies_of_tensors_from_outside_can_be_written(make):
+    kept = flambeau.zeros(2, 3, dtype=DOUBLE)
+
+    def f(x):
+        y = make(kept)
+        y[0] = x * x
+        return y
+
+    assert_close(jvp(f, (X,), (V,))[1], flambeau.stack([2 * X * V, flambeau.zeros(3, dtype=DOUBLE)]))
+
+
 def test_detach_and_no_grad():
     assert_close(jvp(lambda x: x.detach() * x, (X,), (V,))[1], X * V)
 

@@ -242,3 +242,12 @@ def test_wide_heads(causal):
     y = scores.softmax(-1) @ inputs[2]
     for one, expected in zip(found[0], (y, *flambeau.autograd.grad(y, inputs, g.double())), strict=True):
         np.testing.assert_allclose(one, expected.detach().numpy(), rtol=1e-3, atol=2e-5)
+
+
+def test_heads_of_width_0():
+    q, k = (flambeau.zeros(2, 3, 4, 0, requires_grad=True) for _ in range(2))
+    v = flambeau.rand(2, 3, 4, 5, requires_grad=True)
+    y = flambeau.nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)
+    assert flambeau.allclose(y, v.mean(2, keepdim=True).expand_as(v))
+    y.sum().backward()
+    assert q.grad.shape == q.shape and flambeau.allclose(v.grad, flambeau.ones(2, 3, 4, 5))

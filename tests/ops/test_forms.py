@@ -217,11 +217,21 @@ def test_out_that_grows_may_be_an_operand():
     assert x.shape == (100_000,) and bool((x == 3).all())
 
 
+def test_out_may_be_another_part_of_an_operands_memory():
+    w = flambeau.arange(12.0)
+    flambeau.cat([w[:2], w[4:6]], out=w[6:10])
+    flambeau.gather(w[:4], 0, flambeau.tensor([3, 0]), out=w[4:6])
+    assert w.tolist() == [0, 1, 2, 3, 3, 0, 0, 1, 4, 5, 10, 11]
+    with pytest.raises(RuntimeError, match="shares memory with an input"):
+        flambeau.stack([w[:2], w[2:4]], out=w[3:7].view(2, 2))
+
+
 # --- out= and arguments that look alike -------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("make", [
     lambda **kw: flambeau.arange(6.0, **kw), lambda **kw: flambeau.linspace(1, 2, 6, **kw),
-    lambda **kw: flambeau.logspace(0, 1, 6, **kw)], ids=["arange", "linspace", "logspace"])
+    lambda **kw: flambeau.logspace(0, 1, 6, **kw), lambda **kw: flambeau.range(0, 5, **kw)],
+    ids=["arange", "linspace", "logspace", "range"])
 @pytest.mark.parametrize("place", [
     lambda: flambeau.zeros(2, 3), lambda: flambeau.zeros(3, 2).T, lambda: flambeau.zeros(2, 4)[:, :3],
     lambda: flambeau.zeros(12)[::2]], ids=["matrix", "transposed", "part", "strided"])
