@@ -1,6 +1,8 @@
 """Every collective over dtypes, layouts and groups of 1 to 4 ranks, against NumPy."""
 
 import functools
+import os
+import pickle
 
 import numpy
 import pytest
@@ -276,19 +278,19 @@ def check_managed(backend_group=None):
     return xs[2].tolist() == [0, n, 2 * n]
 
 
-def check_objects():
+def check_objects(data):
     me = dist.get_rank()
     every, part, objects = [None] * 4, [None], [{"a": me}, "x" * me] if me == 1 else [None, None]
-    dist.all_gather_object(every, {"rank": me, "text": "y" * 1000 * me})
+    dist.all_gather_object(every, {"rank": me, "text": "y" * 1000 * me}, weights_only=data)
     gathered = [None] * 4 if me == 2 else None
-    dist.gather_object((me, "z"), gathered, dst=2)
-    dist.broadcast_object_list(objects, src=1)
-    dist.scatter_object_list(part, [f"to {r}" for r in range(4)] if me == 3 else None, src=3)
+    dist.gather_object((me, "z"), gathered, dst=2, weights_only=data)
+    dist.broadcast_object_list(objects, src=1, weights_only=data)
+    dist.scatter_object_list(part, [f"to {r}" for r in range(4)] if me == 3 else None, src=3, weights_only=data)
     if me == 0:
-        dist.send_object_list([1, "two"], 1)
+        dist.send_object_list([1, "two"], 1, weights_only=data)
     elif me == 1:
         got = [None, None]
-        assert dist.recv_object_list(got, 0) == 0 and got == [1, "two"]
+        assert dist.recv_object_list(got, 0, weights_only=data) == 0 and got == [1, "two"]
     return [(each["rank"], len(each["text"])) for each in every], gathered, objects, part
 
 
@@ -352,7 +354,27 @@ def test_calls_that_a_manager_makes_one_of(ranks):
     assert ranks.run(check_managed) == [True] * 4
 
 
-def test_objects(ranks):
-    for me, (every, gathered, objects, part) in enumerate(ranks.run(check_objects)):
+class Runs:
+    """Unpickling it would end the process."""
+
+    def __reduce__(self):
+        return os._exit, (3,)
+
+
+def check_that_data_runs_nothing():
+    places = [None] * 4
+    with pytest.raises(pickle.UnpicklingError, match="not plain data"):
+        dist.all_gather_object(places, Runs(), weights_only=True)
+    dist.all_gather_object(places, flambeau.arange(dist.get_rank()), weights_only=True)
+    return [each.tolist() for each in places]
+
+
+@pytest.mark.parametrize("data", [False, True])
+def test_objects(ranks, data):
+    for me, (every, gathered, objects, part) in enumerate(ranks.run(check_objects, data)):
         assert every == [(r, 1000 * r) for r in range(4)] and objects == [{"a": 1}, "x"] and part == [f"to {me}"]
         assert gathered == ([(r, "z") for r in range(4)] if me == 2 else None)
+
+
+def test_objects_as_data_run_nothing(ranks):
+    assert ranks.run(check_that_data_runs_nothing) == [[[], [0], [0, 1], [0, 1, 2]]] * 4

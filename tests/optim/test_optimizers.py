@@ -317,6 +317,24 @@ def test_a_wrapper_that_leaves_out_the_constructor():
     assert w.item() == 0.5 and seen == [flambeau.optim.SGD]
 
 
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs_uphill(search):
+    def end(sign, **options):
+        w = flambeau.tensor([3.0, -4.0, 1.0], dtype=flambeau.float64, requires_grad=True)
+        optimizer = flambeau.optim.LBFGS([w], lr=0.5, max_iter=7, line_search_fn=search, **options)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = ((w ** 4).sum() + (w[0] * w[1] - 2) ** 2) * sign
+            loss.backward()
+            return loss
+
+        return optimizer.step(closure).item(), w.tolist()
+
+    (up, high), (down, low) = end(-1, maximize=True), end(1)
+    assert up == -down and high == low
+
+
 def test_lbfgs_of_gradients_that_are_zero():
     start = flambeau.ones(2)
     for tolerance_grad in (float("inf"), 0.0, float("-inf")):

@@ -1,6 +1,10 @@
-"""Collective calls on Python objects. They are pickled, so a group trusts its ranks: unpickling runs what others send.
+"""Collective calls on Python objects.
+
+They are pickled, so a group trusts its ranks: unpickling runs what others send. With `weights_only=True`, on all ranks,
+they travel as `save` writes them, as data: tensors, numbers, texts and containers, which run nothing.
 """
 
+import io
 import pickle
 
 import flambeau
@@ -11,14 +15,21 @@ from ._groups import member
 from ._messages import recv, send
 
 
-def _bytes_of(value, place):
-    """A pickle as a tensor, and its length as one."""
-    content = flambeau.frombuffer(bytearray(pickle.dumps(value)), dtype=flambeau.uint8).to(place)
+def _bytes_of(value, place, weights_only):
+    """A pickle, or a file of data, as a tensor, and its length as one."""
+    if weights_only:
+        file = io.BytesIO()
+        flambeau.save(value, file)
+        written = file.getbuffer()
+    else:
+        written = bytearray(pickle.dumps(value))
+    content = flambeau.frombuffer(written, dtype=flambeau.uint8).to(place)
     return content, flambeau.tensor([content.numel()], device=place)
 
 
-def _object(content):
-    return pickle.loads(content.cpu().numpy().tobytes())
+def _objects(contents, weights_only):
+    read = (lambda data: flambeau.load(io.BytesIO(data))) if weights_only else pickle.loads
+    return [read(content.cpu().numpy().tobytes()) for content in contents]
 
 
 def _refuse_device(device, name):
@@ -27,7 +38,7 @@ def _refuse_device(device, name):
                            "do")
 
 
-def all_gather_object(object_list, obj, group=None):
+def all_gather_object(object_list, obj, group=None, weights_only=False):
     """`object_list[r]` becomes the object of rank r. Objects are pickled: the group must be trusted."""
     group = member(group, "all_gather_object")
     if group is None:
@@ -35,15 +46,15 @@ def all_gather_object(object_list, obj, group=None):
     if len(object_list) != group.size():
         raise ValueError(f"all_gather_object: object_list must have {group.size()} places, got {len(object_list)}")
     place = group.device()
-    content, length = _bytes_of(obj, place)
+    content, length = _bytes_of(obj, place, weights_only)
     lengths = flambeau.zeros(group.size(), dtype=flambeau.int64, device=place)
     collectives.all_gather_into_tensor(lengths, length, group)
     outputs = [flambeau.empty(n, dtype=flambeau.uint8, device=place) for n in lengths.tolist()]
     collectives.all_to_all(outputs, [content] * group.size(), group)
-    object_list[:] = map(_object, outputs)
+    object_list[:] = _objects(outputs, weights_only)
 
 
-def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
+def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None, weights_only=False):
     """`object_gather_list[r]` of rank `dst` becomes the object of rank r. The group must be trusted."""
     group = member(group, "gather_object")
     if group is None:
@@ -56,17 +67,17 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
     if not here and object_gather_list:
         raise ValueError(f"gather_object: object_gather_list is for rank {group.ranks[root]} alone; leave it out")
     place = group.device()
-    content, length = _bytes_of(obj, place)
+    content, length = _bytes_of(obj, place, weights_only)
     lengths = flambeau.zeros(group.size(), dtype=flambeau.int64, device=place)
     collectives.all_gather_into_tensor(lengths, length, group)
     nothing = flambeau.empty(0, dtype=flambeau.uint8, device=place)
     outputs = [flambeau.empty(n, dtype=flambeau.uint8, device=place) if here else nothing for n in lengths.tolist()]
     collectives.all_to_all(outputs, [content if r == root else nothing for r in range(group.size())], group)
     if here:
-        object_gather_list[:] = map(_object, outputs)
+        object_gather_list[:] = _objects(outputs, weights_only)
 
 
-def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
+def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None, weights_only=False):
     """The objects of rank `src` come into the places of the others' lists. The group must be trusted."""
     group = member(group, "broadcast_object_list")
     _refuse_device(device, "broadcast_object_list")
@@ -74,7 +85,7 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
         return
     root = collectives._root(group, src, group_src, "broadcast_object_list", "src")
     here, place = group.rank() == root, group.device()
-    parts = [_bytes_of(each, place) for each in object_list] if here else []
+    parts = [_bytes_of(each, place, weights_only) for each in object_list] if here else []
     lengths = flambeau.tensor([content.numel() for content, _ in parts], device=place) if here else \
         flambeau.zeros(len(object_list), dtype=flambeau.int64, device=place)
     collectives.broadcast(lengths, group=group, group_src=root)
@@ -82,11 +93,11 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
         flambeau.empty(int(lengths.sum()), dtype=flambeau.uint8, device=place)
     collectives.broadcast(content, group=group, group_src=root)
     if not here:
-        object_list[:] = map(_object, content.split(lengths.tolist()))
+        object_list[:] = _objects(content.split(lengths.tolist()), weights_only)
 
 
 def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None,
-                        group_src=None):
+                        group_src=None, weights_only=False):
     """`scatter_object_output_list[0]` becomes object r of rank `src`'s list. The group must be trusted."""
     group = member(group, "scatter_object_list")
     if group is None:
@@ -100,27 +111,29 @@ def scatter_object_list(scatter_object_output_list, scatter_object_input_list=No
     if here and len(given) != count:
         raise ValueError(f"scatter_object_list: rank {group.ranks[root]} must give {count} objects, got {len(given)}")
     nothing = flambeau.empty(0, dtype=flambeau.uint8, device=place)
-    contents = [_bytes_of(each, place)[0] for each in given] if here else [nothing] * count
+    contents = [_bytes_of(each, place, weights_only)[0] for each in given] if here else [nothing] * count
     lengths = flambeau.tensor([content.numel() for content in contents], device=place)
     collectives.broadcast(lengths, group=group, group_src=root)
     outputs = [flambeau.empty(int(lengths[group.rank()]) if r == root else 0, dtype=flambeau.uint8, device=place)
                for r in range(count)]
     collectives.all_to_all(outputs, contents, group)
-    scatter_object_output_list[0] = _object(outputs[root])
+    scatter_object_output_list[0], = _objects([outputs[root]], weights_only)
 
 
-def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False):
+def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False,
+                     weights_only=False):
     """Sends objects to a rank, which calls recv_object_list with as many places. The group must be trusted."""
     _refuse_device(device, "send_object_list")
     place = _place(group, "send_object_list")
-    contents = [_bytes_of(each, place)[0] for each in object_list]
+    contents = [_bytes_of(each, place, weights_only)[0] for each in object_list]
     lengths = flambeau.tensor([content.numel() for content in contents], device=place)
     to = {"dst": dst, "group_dst": group_dst, "group": group, "tag": _tag(use_batch)}
     send(lengths, **to)
     send(flambeau.cat(contents), **to)
 
 
-def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False):
+def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False,
+                     weights_only=False):
     """Receives as many objects as the list has places, from a rank or anyone; returns who it was.
 
     The group must be trusted.
@@ -134,7 +147,7 @@ def recv_object_list(object_list, src=None, group=None, device=None, group_src=N
         return sender
     content = flambeau.empty(int(lengths.sum()), dtype=flambeau.uint8, device=place)
     recv(content, sender, group, tag)
-    object_list[:] = map(_object, content.split(lengths.tolist()))
+    object_list[:] = _objects(content.split(lengths.tolist()), weights_only)
     return sender
 
 

@@ -10,7 +10,7 @@ class LBFGS(Optimizer):
     """Steps along -H g, H built from the last `history_size` differences of parameters and gradients   (Nocedal 1980).
 
     All parameters are one vector: there is one group. `step` needs a closure and evaluates it several times.
-    `line_search_fn="strong_wolfe"` looks for a step that fulfils the strong Wolfe conditions.
+    `maximize=True` goes uphill. `line_search_fn="strong_wolfe"` looks for a step that fulfils the strong Wolfe conditions.
 
     >>> import flambeau
     >>> w = flambeau.tensor([3.0, -4.0], requires_grad=True)
@@ -26,7 +26,7 @@ class LBFGS(Optimizer):
     """
 
     def __init__(self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9,
-                 history_size=100, line_search_fn=None):
+                 history_size=100, line_search_fn=None, *, maximize=False):
         _check_rate(type(self).__name__, lr)
         if line_search_fn not in (None, "strong_wolfe"):
             raise RuntimeError("LBFGS: only 'strong_wolfe' is supported as line_search_fn, got "
@@ -34,7 +34,7 @@ class LBFGS(Optimizer):
         super().__init__(params, {
             "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
             "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
-            "line_search_fn": line_search_fn})
+            "line_search_fn": line_search_fn, "maximize": maximize})
         if len(self.param_groups) != 1:
             raise ValueError(f"LBFGS: one group of parameters is expected, got {len(self.param_groups)}; all share one "
                              "step")
@@ -46,7 +46,13 @@ class LBFGS(Optimizer):
         grads = [flambeau.zeros_like(p) if p.grad is None else p.grad.to_dense() for p in self._params]
         parts = [grad.reshape(-1) for grad in grads]
         parts = [flambeau.view_as_real(part).reshape(-1) if part.is_complex() else part for part in parts]
-        return flambeau.cat(parts, 0)
+        whole = flambeau.cat(parts, 0)
+        return whole.neg_() if self.param_groups[0].get("maximize") else whole
+
+    def _loss(self, closure):
+        """What is made small: the closure's loss, or its negative."""
+        loss = float(_loss_of(closure))
+        return -loss if self.param_groups[0].get("maximize") else loss
 
     def _add(self, amount, direction):
         at = 0
@@ -58,7 +64,7 @@ class LBFGS(Optimizer):
     def _evaluate(self, closure, start, amount, direction):
         """Loss and gradient at start + amount * direction; the parameters are put back."""
         self._add(amount, direction)
-        loss = float(_loss_of(closure))
+        loss = self._loss(closure)
         grad = self._flat_grad()
         for p, before in zip(self._params, start):
             p.copy_(before)
@@ -104,7 +110,7 @@ class LBFGS(Optimizer):
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first = _loss_of(closure)
-        loss = float(first)
+        loss = -float(first) if group.get("maximize") else float(first)
         evaluations = 1
         state["func_evals"] += 1
         grad = self._flat_grad()
@@ -131,7 +137,7 @@ class LBFGS(Optimizer):
                 self._add(state["t"], state["d"])
                 count = 0
                 if n_iter != group["max_iter"]:
-                    loss = float(_loss_of(closure))
+                    loss = self._loss(closure)
                     grad = self._flat_grad()
                     count = 1
             else:
