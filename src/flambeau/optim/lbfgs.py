@@ -10,7 +10,8 @@ class LBFGS(Optimizer):
     """Steps along -H g, H built from the last `history_size` differences of parameters and gradients   (Nocedal 1980).
 
     All parameters are one vector: there is one group. `step` needs a closure and evaluates it several times. With
-    `maximize=True` the steps go uphill. `line_search_fn="strong_wolfe"` looks for a step that fulfils the strong Wolfe conditions.
+    `maximize=True` the steps go uphill. `line_search_fn="strong_wolfe"` looks for a step that fulfils the strong Wolfe
+    conditions.
 
     >>> import flambeau
     >>> w = flambeau.tensor([3.0, -4.0], requires_grad=True)
