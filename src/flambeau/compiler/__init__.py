@@ -78,7 +78,7 @@ class OptimizedModule(Module):
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None,
-            disable=False, recompile_limit=None, isolate_recompiles=False, shapes_spec=None):
+            disable=False, recompile_limit=None, isolate_recompiles=False, shapes_spec=None, dynamic_shapes=None):
     """A function or module whose operators run together: fused, without results that nobody needs.
 
     Each call runs its Python. Operators leave a record with the shapes and dtypes of their results; when the function
@@ -108,7 +108,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
             {"triton.cudagraphs": True}: what mode="reduce-overhead" does, beside other options.
             Others are those of another compiler; a warning says once that they change
             nothing.
-        name, recompile_limit, isolate_recompiles, shapes_spec: there is nothing to name, limit or isolate.
+        name, recompile_limit, isolate_recompiles, shapes_spec, dynamic_shapes: there is nothing to name, limit or
+            isolate, and all sizes may change.
         disable: the function runs as it is.
 
     Raises:
