@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "../core/machine.h"
 #include "elementwise.h"
@@ -43,12 +44,15 @@ void block_scores(const Sizes& s, const float* q, const Floats& qm, const float*
   gemm<float>(rows, cols, s.width, q + i0 * qm.rs, qm.rs, qm.cs, k + j0 * km.rs, km.cs, km.rs, to, cols, {scale},
               threads);
 }
+void clear(float* rows, int64_t n, int64_t width, int64_t apart) {
+  for (int64_t i = 0; i < n; ++i) std::fill_n(rows + i * apart, width, 0.f);
+}
 constexpr int64_t kRowGrain = 32;  // rows of scores that are worth a thread
 constexpr int64_t kPieces = 8;     // of wide heads: fewer would leave threads without work
 
 // long because: one pass over a block of keys: scores, their exponentials and the sum live in the same scratch memory
 void forward(const Sizes& s, const Floats& qm, const Floats& km, const Floats& vm, const Mask& mask, bool causal,
-             float scale, float* out, float* lse) {
+             float scale, const Floats& om, float* lse) {
   const auto& kernels = row_kernels();
   const int64_t tall = tall_of(s), blocks = (s.queries + tall - 1) / tall, pieces = s.batch * blocks;
   const bool shared = tall > kQueries && pieces < kPieces;  // threads share each block
@@ -60,8 +64,8 @@ void forward(const Sizes& s, const Floats& qm, const Floats& km, const Floats& v
       const int64_t b = t / blocks, i0 = t % blocks * tall, rows = std::min(tall, s.queries - i0);
       const float *q = qm.at(b), *k = km.at(b), *v = vm.at(b);
       const int64_t mask_at = mask.data ? mask.offset(b) : 0;
-      float* o = out + (b * s.queries + i0) * s.values;
-      std::fill_n(o, rows * s.values, 0.f);
+      float* o = om.into(b) + i0 * om.rs;
+      clear(o, rows, s.values, om.rs);
       for (int64_t i = 0; i < rows; ++i) top[i] = -std::numeric_limits<float>::infinity(), sum[i] = 0;
       const int64_t stop = causal ? std::min(s.keys, i0 + rows) : s.keys;
       for (int64_t j0 = 0; j0 < stop; j0 += kKeys) {
@@ -79,15 +83,15 @@ void forward(const Sizes& s, const Floats& qm, const Floats& km, const Floats& v
             float keep = top[i] == m ? 1 : std::exp(top[i] - shift);
             sum[i] = sum[i] * keep + float(exp_sum(row, row, shift, seen));
             if (keep != 1)
-              for (int64_t d = 0; d < s.values; ++d) o[i * s.values + d] *= keep;
+              for (int64_t d = 0; d < s.values; ++d) o[i * om.rs + d] *= keep;
             top[i] = m;
           }
         });
-        gemm<float>(rows, s.values, cols, scores, cols, 1, v + j0 * vm.rs, vm.rs, vm.cs, o, s.values, {1, 1}, shared);
+        gemm<float>(rows, s.values, cols, scores, cols, 1, v + j0 * vm.rs, vm.rs, vm.cs, o, om.rs, {1, 1}, shared);
       }
       for (int64_t i = 0; i < rows; ++i) {
         const float by = sum[i] == 0 ? 0 : 1 / sum[i];
-        for (int64_t d = 0; d < s.values; ++d) o[i * s.values + d] *= by;
+        for (int64_t d = 0; d < s.values; ++d) o[i * om.rs + d] *= by;
         lse[b * s.queries + i0 + i] = top[i] + std::log(sum[i]);
       }
     }
@@ -98,8 +102,8 @@ void forward(const Sizes& s, const Floats& qm, const Floats& km, const Floats& v
 // threads share.
 // long because: three gradients share every block of scores, which is computed once
 void backward(const Sizes& s, const Floats& gm, const Floats& qm, const Floats& km, const Floats& vm,
-              const Mask& mask, const Floats& om, const float* lse, bool causal, float scale, float* gq, float* gk,
-              float* gv) {
+              const Mask& mask, const Floats& om, const float* lse, bool causal, float scale, const Floats& gq,
+              const Floats& gk, const Floats& gv) {
   const auto& kernels = row_kernels();
   const int64_t tall = tall_of(s);
   const bool shared = tall > kQueries && s.batch < kPieces;
@@ -111,10 +115,10 @@ void backward(const Sizes& s, const Floats& gm, const Floats& qm, const Floats& 
     for (; b < end; ++b) {
       const int64_t mask_at = mask.data ? mask.offset(b) : 0;
       const float *g = gm.at(b), *q = qm.at(b), *k = km.at(b), *v = vm.at(b), *o = om.at(b);
-      float *dq = gq + b * s.queries * s.width, *dk = gk + b * s.keys * s.width, *dv = gv + b * s.keys * s.values;
-      std::fill_n(dq, s.queries * s.width, 0.f);
-      std::fill_n(dk, s.keys * s.width, 0.f);
-      std::fill_n(dv, s.keys * s.values, 0.f);
+      float *dq = gq.into(b), *dk = gk.into(b), *dv = gv.into(b);
+      clear(dq, s.queries, s.width, gq.rs);
+      clear(dk, s.keys, s.width, gk.rs);
+      clear(dv, s.keys, s.values, gv.rs);
       for (int64_t i0 = 0; i0 < s.queries; i0 += tall) {
         const int64_t rows = std::min(tall, s.queries - i0);
         const float* gb = g + i0 * gm.rs;
@@ -139,10 +143,10 @@ void backward(const Sizes& s, const Floats& gm, const Floats& qm, const Floats& 
               kernels.row_grad(slopes, row, seen, mean[i], scale);
             }
           });
-          gemm<float>(cols, s.values, rows, p, 1, cols, gb, gm.rs, gm.cs, dv + j0 * s.values, s.values, {1, 1}, shared);
-          gemm<float>(rows, s.width, cols, ds, cols, 1, k + j0 * km.rs, km.rs, km.cs, dq + i0 * s.width, s.width,
+          gemm<float>(cols, s.values, rows, p, 1, cols, gb, gm.rs, gm.cs, dv + j0 * gv.rs, gv.rs, {1, 1}, shared);
+          gemm<float>(rows, s.width, cols, ds, cols, 1, k + j0 * km.rs, km.rs, km.cs, dq + i0 * gq.rs, gq.rs,
                       {1, 1}, shared);
-          gemm<float>(cols, s.width, rows, ds, 1, cols, q + i0 * qm.rs, qm.rs, qm.cs, dk + j0 * s.width, s.width,
+          gemm<float>(cols, s.width, rows, ds, 1, cols, q + i0 * qm.rs, qm.rs, qm.cs, dk + j0 * gk.rs, gk.rs,
                       {1, 1}, shared);
         }
       }
@@ -189,15 +193,21 @@ TensorRef rows_side_by_side(Tensor& t) {
 }
 int64_t work_of(const Sizes& s) { return s.batch * s.queries * s.keys * (s.width + s.values) / 16; }
 
-// A result that lies as `like` does where, on a GPU, heads lie inside of rows: joining them again is no copy then.
+// A result whose first three dimensions lie in the order in which those of `like` do: where heads lie inside of rows,
+// joining them again is no copy then. Kernels of a GPU know that order and the usual one.
 void output_as(Call& c, Dims shape, const Tensor& like) {
-  const bool inside = like.device.type == DeviceType::CUDA && like.ndim == 4 && like.strides[1] < like.strides[2];
-  if (!inside) {
-    c.output(shape, like.dtype, like.device);
-    return;
+  const int64_t* by = like.strides;
+  const bool cuda = like.device.type == DeviceType::CUDA;
+  int order[] = {0, 2, 1};
+  if (like.ndim != 4 || like.numel == 0 || (cuda && by[1] >= by[2]) ||
+      (!cuda && (by[3] != 1 || by[0] == 0 || by[1] == 0 || by[2] == 0 || like.contiguous())))
+    return void(c.output(shape, like.dtype, like.device));
+  if (!cuda && !(by[0] >= by[2] && by[2] >= by[1])) {
+    std::iota(order, order + 3, 0);
+    std::stable_sort(order, order + 3, [by](int a, int b) { return by[a] > by[b]; });
   }
-  const int64_t heads = std::max<int64_t>(1, shape[1]), rows = std::max<int64_t>(1, shape[2]);
-  const int64_t width = std::max<int64_t>(1, shape[3]), strides[] = {rows * heads * width, width, heads * width, 1};
+  int64_t strides[4] = {0, 0, 0, 1}, step = shape[3];
+  for (int k = 2; k >= 0; --k) strides[order[k]] = step, step *= shape[size_t(order[k])];
   c.output(shape, like.dtype, like.device, strides);
 }
 
@@ -221,7 +231,7 @@ void cpu_attention(Call& c) {
                     v = rows_side_by_side(c.tensor(2));
     LockRelease lock(work_of(s));
     return forward_halves(s, {q.get(), k.get(), v.get(), mask_of(m, *q), c.boolean(4), float(c.real(5))},
-                          out.ptr<uint16_t>(), lse.ptr<float>());
+                          out, lse.ptr<float>());
   }
   TensorRef q = to_dtype(c.tensor(0), DType::Float32), k = to_dtype(c.tensor(1), DType::Float32),
       v = to_dtype(c.tensor(2), DType::Float32);
@@ -230,8 +240,8 @@ void cpu_attention(Call& c) {
   {
     Sizes s = sizes_of(*q, *k, *v);
     LockRelease lock(work_of(s));
-    forward(s, Floats(*q), Floats(*k), Floats(*v), mask_of(m, *q), c.boolean(4), float(c.real(5)),
-            to->ptr<float>(), lse.ptr<float>());
+    forward(s, Floats(*q), Floats(*k), Floats(*v), mask_of(m, *q), c.boolean(4), float(c.real(5)), Floats(*to),
+            lse.ptr<float>());
   }
   if (wide) copy_into(out, *wide);
 }
@@ -256,8 +266,7 @@ void cpu_backward(Call& c) {
     for (int n = 0; n < 5; ++n) in[n] = rows_side_by_side(c.tensor(n < 4 ? n : 5));
     LockRelease lock(2 * work_of(s));
     const HalfOperands of{in[1].get(), in[2].get(), in[3].get(), mask_of(m, *in[1]), c.boolean(7), float(c.real(8))};
-    return backward_halves(s, of, *in[0], *in[4], lse->ptr<float>(), c.out(0).ptr<uint16_t>(),
-                           c.out(1).ptr<uint16_t>(), c.out(2).ptr<uint16_t>());
+    return backward_halves(s, of, *in[0], *in[4], lse->ptr<float>(), c.out(0), c.out(1), c.out(2));
   }
   for (int n = 0; n < 5; ++n) in[n] = to_dtype(c.tensor(n < 4 ? n : 5), DType::Float32);
   bool same = c.out(0).dtype == DType::Float32;
@@ -267,8 +276,8 @@ void cpu_backward(Call& c) {
     Sizes s = sizes_of(*in[1], *in[2], *in[3]);
     LockRelease lock(2 * work_of(s));
     backward(s, Floats(*in[0]), Floats(*in[1]), Floats(*in[2]), Floats(*in[3]), mask_of(m, *in[1]),
-             Floats(*in[4]), lse->ptr<float>(), c.boolean(7), float(c.real(8)), wide[0]->ptr<float>(),
-             wide[1]->ptr<float>(), wide[2]->ptr<float>());
+             Floats(*in[4]), lse->ptr<float>(), c.boolean(7), float(c.real(8)), Floats(*wide[0]), Floats(*wide[1]),
+             Floats(*wide[2]));
   }
   for (int n = 0; n < 3 && !same; ++n) copy_into(c.out(n), *wide[n]);
 }

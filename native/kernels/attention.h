@@ -37,6 +37,7 @@ struct Matrices {
     for (size_t d = sizes.size(); d-- > 0; index /= sizes[d]) offset += index % sizes[d] * steps[d];
     return data + offset;
   }
+  T* into(int64_t index) const { return const_cast<T*>(at(index)); }  // of a result, whose rows lie in one piece
 };
 
 // What is added to the scores, or which of them count: of the scores' shape, repeated where a size is 1.
@@ -111,9 +112,9 @@ struct HalfOperands {
 };
 // Whether these are halves of such a processor, and enough of them.
 bool takes_halves(const Tensor& q, const Sizes& s);
-void forward_halves(const Sizes& s, const HalfOperands& of, uint16_t* out, float* lse);
+void forward_halves(const Sizes& s, const HalfOperands& of, const Tensor& out, float* lse);
 void backward_halves(const Sizes& s, const HalfOperands& of, const Tensor& grad, const Tensor& result, const float* lse,
-                     uint16_t* gq, uint16_t* gk, uint16_t* gv);
+                     const Tensor& gq, const Tensor& gk, const Tensor& gv);
 
 }  // namespace attention
 }  // namespace flambeau

@@ -102,7 +102,7 @@ struct Forward {
              j0 != 0);
   }
 
-  void run(const uint16_t* q, int64_t rs, int64_t i0, int64_t mask_at, uint16_t* out, float* lse) const {
+  void run(const uint16_t* q, int64_t rs, int64_t i0, int64_t mask_at, uint16_t* out, int64_t ors, float* lse) const {
     const int64_t rows = std::min(kQueries, s.queries - i0), tall = padded(rows, kPanel);
     half_packing->rows(q + i0 * rs, rs, rows, s.width, room.at<uint16_t>(queries), qrs, tall, deep);
     std::fill(room.at<uint16_t>(weights) + rows * kKeys, room.at<uint16_t>(weights) + tall * kKeys, uint16_t(0));
@@ -111,7 +111,7 @@ struct Forward {
     const int64_t stop = causal ? std::min(s.keys, i0 + rows) : s.keys;
     for (int64_t j0 = 0; j0 < stop; j0 += kKeys) block(i0, rows, j0, std::min(kKeys, stop - j0), mask_at, top, total);
     for (int64_t i = 0; i < rows; ++i) {
-      half_rows_of_attention->narrow(room.at<float>(sums) + i * wide, out + (i0 + i) * s.values,
+      half_rows_of_attention->narrow(room.at<float>(sums) + i * wide, out + (i0 + i) * ors,
                                      total[i] == 0 ? 0 : 1 / total[i], s.values);
       lse[i0 + i] = top[i] + std::log(total[i]);
     }
@@ -187,7 +187,8 @@ struct Backward {
   }
 
   void run(int64_t b, const Rows& gm, const Rows& qm, const Rows& km, const Rows& vm, const Rows& om, const float* lse,
-           uint16_t* gq, uint16_t* gk, uint16_t* gv) const {
+           const Rows& gqm, const Rows& gkm, const Rows& gvm) const {
+    uint16_t *gq = gqm.into(b), *gk = gkm.into(b), *gv = gvm.into(b);
     const uint16_t *g = gm.at(b), *q = qm.at(b), *k = km.at(b), *v = vm.at(b), *o = om.at(b);
     const HalfPacking& to = *half_packing;
     const int64_t mask_at = mask.data ? mask.offset(b) : 0;
@@ -209,10 +210,10 @@ struct Backward {
       const int64_t stop = causal ? std::min(s.keys, i0 + rows) : s.keys;
       for (int64_t j0 = 0; j0 < stop; j0 += kKeys) block(i0, rows, j0, std::min(kKeys, stop - j0), mask_at, lse, mean);
       for (int64_t i = 0; i < rows; ++i)
-        half_rows_of_attention->narrow(floats(to_q) + i * deep, gq + (i0 + i) * s.width, 1, s.width);
+        half_rows_of_attention->narrow(floats(to_q) + i * deep, gq + (i0 + i) * gqm.rs, 1, s.width);
     }
-    to.turn_floats(floats(to_k), krs, s.width, s.keys, gk, s.width);
-    to.turn_floats(floats(to_v), krs, s.values, s.keys, gv, s.values);
+    to.turn_floats(floats(to_k), krs, s.width, s.keys, gk, gkm.rs);
+    to.turn_floats(floats(to_v), krs, s.values, s.keys, gv, gvm.rs);
   }
 };
 
@@ -224,8 +225,8 @@ bool takes_halves(const Tensor& q, const Sizes& s) {
 }
 
 // Where a batch has few matrices, several threads take queries of one, and each packs its keys and values.
-void forward_halves(const Sizes& s, const HalfOperands& of, uint16_t* out, float* lse) {
-  const Rows q(*of.q), k(*of.k), v(*of.v);
+void forward_halves(const Sizes& s, const HalfOperands& of, const Tensor& out, float* lse) {
+  const Rows q(*of.q), k(*of.k), v(*of.v), o(out);
   const Mask& mask = of.mask;
   const int64_t threads = num_threads(), blocks = (s.queries + kQueries - 1) / kQueries;
   const bool few = s.batch < 4 * threads && s.batch % threads;
@@ -237,23 +238,21 @@ void forward_halves(const Sizes& s, const HalfOperands& of, uint16_t* out, float
       const int64_t b = t / groups, group = t % groups;
       one.pack(k.at(b), k.rs, v.at(b), v.rs);
       for (int64_t i = group * blocks / groups; i < (group + 1) * blocks / groups; ++i)
-        one.run(q.at(b), q.rs, i * kQueries, mask.data ? mask.offset(b) : 0, out + b * s.queries * s.values,
-                lse + b * s.queries);
+        one.run(q.at(b), q.rs, i * kQueries, mask.data ? mask.offset(b) : 0, o.into(b), o.rs, lse + b * s.queries);
     }
   });
 }
 
 void backward_halves(const Sizes& s, const HalfOperands& of, const Tensor& grad, const Tensor& result, const float* lse,
-                     uint16_t* gq, uint16_t* gk, uint16_t* gv) {
-  const Rows g(grad), q(*of.q), k(*of.k), v(*of.v), o(result);
+                     const Tensor& gq, const Tensor& gk, const Tensor& gv) {
+  const Rows g(grad), q(*of.q), k(*of.k), v(*of.v), o(result), to_q(gq), to_k(gk), to_v(gv);
   const Mask& mask = of.mask;
   const bool shared = s.batch < num_threads();
   const int64_t work = s.queries * s.keys * (s.width + s.values);
   parallel_for(s.batch, shared ? s.batch : 1 + kSharedWork / (work + 1), [&](int64_t b, int64_t end) {
     const Backward one(s, mask, of.causal, of.scale, shared);
     for (; b < end; ++b)
-      one.run(b, g, q, k, v, o, lse + b * s.queries, gq + b * s.queries * s.width, gk + b * s.keys * s.width,
-              gv + b * s.keys * s.values);
+      one.run(b, g, q, k, v, o, lse + b * s.queries, to_q, to_k, to_v);
   });
 }
 
