@@ -195,3 +195,31 @@ def test_conversions_keep_the_order_of_dimensions_that_a_copy_keeps():
     for x in (images, flambeau.randn(3, 4, 5).permute(2, 0, 1)[:, ::2], flambeau.randn(4, 4).expand(2, 4, 4).mT):
         assert x.double().stride() == x.to(flambeau.float32, copy=True).stride() == x.clone().stride()
     assert images.half().is_contiguous(memory_format=flambeau.channels_last)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x[[1, 0]], lambda x: x[flambeau.tensor([[1, 0], [0, 1]])].flatten(0, 1),
+    lambda x: x.sort(1).values, lambda x: x.sort(2).indices, lambda x: x[::2].sort(1).values, lambda x: x.argsort(3)])
+def test_what_is_picked_and_sorted_keeps_the_order_of_dimensions(call):
+    x = image(2, 3, 4, 5)
+    last = x.contiguous(memory_format=LAST)
+    assert flambeau.equal(call(last), call(x)) and call(last).is_contiguous(memory_format=LAST)
+
+
+def test_places_stay_where_they_are_in_a_permuted_tensor():
+    x = flambeau.randn(2, 5, 3, 4).permute(0, 2, 1, 3)
+    i = flambeau.tensor([1, 0])
+    for found, strides in ((x[:, i], (40, 20, 4, 1)), (x[i, i], (20, 4, 1)), (x[..., i, :], (24, 8, 4, 1))):
+        assert found.stride() == strides
+    assert flambeau.equal(x[:, i], x.contiguous()[:, i]) and flambeau.equal(x[i, i], x.contiguous()[i, i])
+
+
+def test_attention_lies_as_its_query_does():
+    parts = flambeau.randn(2, 7, 3, 4, 8).unbind(2)
+    q, k, v = (part.transpose(1, 2).requires_grad_() for part in parts)
+    y = F.scaled_dot_product_attention(q, k, v)
+    assert y.transpose(1, 2).is_contiguous()
+    grads = flambeau.autograd.grad(y.sum(), (q, k, v))
+    assert all(g.transpose(1, 2).is_contiguous() for g in grads)
+    flat = F.scaled_dot_product_attention(*(t.detach().contiguous() for t in (q, k, v)))
+    assert flambeau.equal(flat, y) and flat.is_contiguous()

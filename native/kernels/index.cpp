@@ -5,6 +5,7 @@
 #include "combine.h"
 #include "masks.h"
 #include "options.h"
+#include "strided.h"
 #include "walk.h"
 
 namespace flambeau {
@@ -224,10 +225,23 @@ void each_run(const Plan& p, const Tensor& self, const Steps& other, bool ordere
 
 // --- index, index_put ------------------------------------------------------------------------------------------------
 
+// The dimensions that are kept lie in the order in which self's do; those of the places stay where they are.
 void infer_index(Call& c) {
   const Tensor& self = c.tensor(0);
   const Plan& p = c.hand_over(plan_of(c, self, c.tensors(1)));
-  c.output(p.result, self.dtype, self.device);
+  const int first = int(p.before.size()), behind = first + int(p.shape.size());
+  auto step = [&](int d) {
+    return d < first ? self.strides[p.before[size_t(d)]] : d < behind ? 0 : self.strides[p.after[size_t(d - behind)]];
+  };
+  auto order = [&](int a, int b) {
+    const int64_t x = step(a), y = step(b);
+    return x == 0 || y == 0 ? 0 : x != y ? (x < y ? -1 : 1) : int(p.result[size_t(a)] > p.result[size_t(b)]);
+  };
+  int64_t strides[kMaxDims];
+  const bool known = !self.contiguous() && p.result.size() <= size_t(kMaxDims);
+  if (known && ordered_strides(p.result, order, strides))
+    c.output(p.result, self.dtype, self.device, Dims(strides, p.result.size()));
+  else c.output(p.result, self.dtype, self.device);
 }
 void cpu_index(Call& c) {
   const Tensor& self = c.tensor(0);

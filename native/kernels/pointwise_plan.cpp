@@ -93,40 +93,17 @@ bool all_contiguous(const Plan& p) {
 // can tell decides; equal strides by size), so that channels_last stays channels_last.
 bool result_strides(const Plan& p, const Shape& shape, int64_t* strides) {
   if (all_contiguous(p)) return false;
-  int perm[kMaxDims];
-  for (int d = 0; d < shape.ndim; ++d) perm[d] = shape.ndim - 1 - d;
-  auto order = [&](int a, int b) {  // > 0: a moves through memory in larger steps
+  return ordered_strides(shape.dims(), [&](int a, int b) {
     for (int k = 1; k < p.count; ++k) {
       const Tensor* t = p.operand[k].tensor;
       if (!t) continue;
-      int64_t x = broadcast_stride(*t, shape, a), y = broadcast_stride(*t, shape, b);
+      const int64_t x = broadcast_stride(*t, shape, a), y = broadcast_stride(*t, shape, b);
       if (x == 0 || y == 0) continue;
       if (x != y) return x < y ? -1 : 1;
       if (shape.size[a] > shape.size[b]) return 1;
     }
     return 0;
-  };
-  bool moved = false;
-  for (int i = 1; i < shape.ndim; ++i) {
-    int slot = i;
-    for (int j = i - 1; j >= 0; --j) {
-      int o = order(perm[j], perm[slot]);
-      if (o > 0) {
-        std::swap(perm[j], perm[slot]);
-        slot = j;
-        moved = true;
-      } else if (o < 0) {
-        break;
-      }
-    }
-  }
-  if (!moved) return false;
-  int64_t step = 1;
-  for (int k = 0; k < shape.ndim; ++k) {
-    strides[perm[k]] = step;
-    step *= std::max<int64_t>(shape.size[perm[k]], 1);
-  }
-  return true;
+  }, strides);
 }
 
 bool dense(const Tensor& t) {  // each address of its range belongs to exactly one element

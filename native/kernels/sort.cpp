@@ -3,10 +3,13 @@
 // Every element becomes an unsigned key whose order is the wanted one (NaN above all numbers; complemented to descend),
 // joined with its position: equal keys keep their order, so every sort here is stable, and values are fetched by
 // position.
+#include <numeric>
+
 #include "fibres.h"
 #include "radix.h"
 #include "reduce.h"
 #include "scratch.h"
+#include "strided.h"
 #include "simd_casts.h"
 
 namespace flambeau {
@@ -253,19 +256,33 @@ bool sort_few(Call& c, const Tensor& x, const Fibres& f, bool descending) {
   return done;
 }
 
-// sort(self, dim, descending, stable), always stable -> (values, indices)
+// sort(self, dim, descending, stable), always stable -> (values, indices), which lie in memory in self's order
 void infer_sort(Call& c) {
   Tensor& x = c.tensor(0);
   c.dim(1, x.ndim);
   check_order(c, x);
-  c.output_like(x);
-  c.output(x.shape(), DType::Int64, x.device);
+  std::vector<int64_t> strides = contiguous_strides(x.shape());
+  if (!x.contiguous()) dense_like(x, strides.data());
+  c.output(x.shape(), x.dtype, x.device, strides);
+  c.output(x.shape(), DType::Int64, x.device, strides);
+}
+// x in one piece, its dimensions in the order in which those of `out` lie; `dim` is the same one then.
+TensorRef in_order_of(const Tensor& out, Tensor& x, int64_t& dim) {
+  if (out.contiguous()) return contiguous(x);
+  int order[kMaxDims];
+  std::iota(order, order + x.ndim, 0);
+  std::stable_sort(order, order + x.ndim, [&](int a, int b) { return out.strides[a] > out.strides[b]; });
+  std::vector<int64_t> sizes, strides;
+  for (int k = 0; k < x.ndim; ++k) sizes.push_back(x.sizes[order[k]]), strides.push_back(x.strides[order[k]]);
+  dim = std::find(order, order + x.ndim, int(dim)) - order;
+  return contiguous(*view_of(x, sizes, strides, x.data));
 }
 void cpu_sort(Call& c) {
   Tensor& given = c.tensor(0);
   if (!given.numel) return;
-  const Fibres f(given, c.dim(1, given.ndim));
-  TensorRef x = contiguous(given);
+  int64_t dim = c.dim(1, given.ndim);
+  TensorRef x = in_order_of(c.out(0), given, dim);
+  const Fibres f(*x, dim);
   Results results(c.out(0), c.out(1), f.n, f, x->itemsize());
   const bool descending = c.boolean(2);
   if (sort_few(c, *x, f, descending)) return;

@@ -8,6 +8,38 @@
 
 namespace flambeau {
 
+// Orders the dimensions of a fresh result by memory, in `perm` from the innermost on, which begins with the last one:
+// order(a, b) > 0 where a takes larger steps than b, < 0 where it takes smaller ones, 0 where nothing tells. Gives the
+// strides of dense memory in that order; false, and no strides, where no dimension moved.
+template <class F> bool ordered_strides(Dims sizes, F order, int64_t* strides) {
+  const int n = int(sizes.size());
+  int perm[kMaxDims];
+  for (int d = 0; d < n; ++d) perm[d] = n - 1 - d;
+  bool moved = false;
+  for (int i = 1; i < n; ++i) {
+    int slot = i;
+    for (int j = i - 1; j >= 0; --j) {
+      const int o = order(perm[j], perm[slot]);
+      if (o < 0) break;
+      if (o == 0) continue;
+      std::swap(perm[j], perm[slot]);
+      slot = j;
+      moved = true;
+    }
+  }
+  int64_t step = 1;
+  for (int k = 0; moved && k < n; ++k) strides[perm[k]] = step, step *= std::max<int64_t>(sizes[size_t(perm[k])], 1);
+  return moved;
+}
+
+// The strides of dense memory whose dimensions lie in the order in which those of t do.
+inline bool dense_like(const Tensor& t, int64_t* strides) {
+  return ordered_strides(t.shape(), [&](int a, int b) {
+    const int64_t x = t.strides[a], y = t.strides[b];
+    return x == 0 || y == 0 ? 0 : x != y ? (x < y ? -1 : 1) : int(t.sizes[a] > t.sizes[b]);
+  }, strides);
+}
+
 // Dimension 0 is the innermost. Strides are in bytes; operand 0 is the result.
 template <int N>
 struct Strided {

@@ -159,7 +159,7 @@ void infer_diagonal(Call& c) {
 void infer_as_strided(Call& c) {
   const Tensor& t = c.tensor(0);
   Dims size = c.ints(1), stride = c.ints(2);
-  int64_t offset = c.integer_or(3, t.offset()), last = offset;
+  int64_t offset = c.integer_or(3, t.offset()), first = offset, last = offset;
   if (size.size() != stride.size())
     runtime_error(c.name(), ": sizes ", shape_text(size), " and strides ", shape_text(stride), " must be equally many");
   check_dims(c, size.size());
@@ -167,15 +167,15 @@ void infer_as_strided(Call& c) {
   bool empty = false, overflow = false;
   for (size_t k = 0; k < size.size(); ++k) {
     if (size[k] < 0) runtime_error(c.name(), ": sizes must not be negative, got ", size[k], " in ", shape_text(size));
-    if (stride[k] < 0) runtime_error(c.name(), ": strides must not be negative, got ", shape_text(stride));
     int64_t reach = 0;
     if (size[k] == 0) {
       empty = true;
       continue;
     }
-    overflow |= __builtin_mul_overflow(size[k] - 1, stride[k], &reach) || __builtin_add_overflow(last, reach, &last);
+    int64_t& end = stride[k] < 0 ? first : last;
+    overflow |= __builtin_mul_overflow(size[k] - 1, stride[k], &reach) || __builtin_add_overflow(end, reach, &end);
   }
-  if (!empty && !t.is_meta() && (overflow || last >= int64_t(t.storage->nbytes) / t.itemsize()))
+  if (!empty && !t.is_meta() && (overflow || first < 0 || last >= int64_t(t.storage->nbytes) / t.itemsize()))
     runtime_error(c.name(), ": sizes ", shape_text(size), " with strides ", shape_text(stride), " from element ",
                   offset, " on reach outside the storage of ", t.storage ? t.storage->nbytes : 0, " bytes");
   char* start = t.is_meta() ? t.data : static_cast<char*>(t.storage->data) + (empty ? 0 : offset) * t.itemsize();

@@ -45,7 +45,7 @@ def test_views_name_the_memory_pytorchs_do(view, shape, stride, offset):
     (lambda: block(3).expand(4), RuntimeError, "cannot be expanded to"),
     (lambda: block(5).split([1, 1]), RuntimeError, "must add up to 5"),
     (lambda: block(6).as_strided((5, 5), (1, 2)), RuntimeError, "outside the storage"),
-    (lambda: block(6).as_strided((2,), (-1,)), RuntimeError, "strides must not be negative"),
+    (lambda: block(6).as_strided((2,), (-1,)), RuntimeError, "outside the storage"),
     (lambda: flambeau.randperm(2050, dtype=flambeau.float16), RuntimeError, "too large"),
     (lambda: flambeau.Size([1]) + [2], TypeError, "tuple"),
     (lambda: flambeau.Size([1]) + ("a",), TypeError, "sizes are ints"),

@@ -6,6 +6,7 @@ they travel as `save` writes them, as data: tensors, numbers, texts and containe
 
 import io
 import pickle
+from operator import attrgetter
 
 import flambeau
 
@@ -15,11 +16,15 @@ from ._groups import member
 from ._messages import recv, send
 
 
+#: of the package: the files of data, which lie above this layer and are loaded when objects are to travel so
+_save_and_load = attrgetter("save", "load")
+
+
 def _bytes_of(value, place, weights_only):
     """A pickle, or a file of data, as a tensor, and its length as one."""
     if weights_only:
         file = io.BytesIO()
-        flambeau.save(value, file)
+        _save_and_load(flambeau)[0](value, file)
         written = file.getbuffer()
     else:
         written = bytearray(pickle.dumps(value))
@@ -28,7 +33,7 @@ def _bytes_of(value, place, weights_only):
 
 
 def _objects(contents, weights_only):
-    read = (lambda data: flambeau.load(io.BytesIO(data))) if weights_only else pickle.loads
+    read = (lambda data: _save_and_load(flambeau)[1](io.BytesIO(data))) if weights_only else pickle.loads
     return [read(content.cpu().numpy().tobytes()) for content in contents]
 
 
