@@ -335,6 +335,24 @@ def test_lbfgs_uphill(search):
     assert up == -down and high == low
 
 
+def test_lbfgs_searches_a_line_within_its_evaluations():
+    p = flambeau.tensor([-1.2, 1.0], dtype=flambeau.float64, requires_grad=True)
+    opt = flambeau.optim.LBFGS([p], max_iter=10, max_eval=1, line_search_fn="strong_wolfe")
+    losses = []
+
+    def closure():
+        opt.zero_grad()
+        loss = (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    for _ in range(3):
+        opt.step(closure)
+    assert len(losses) == 6  # PyTorch's: each step evaluates its start and one point of the line
+    assert p.tolist() == [-1.2, 1.0]
+
+
 def test_lbfgs_of_gradients_that_are_zero():
     start = flambeau.ones(2)
     for tolerance_grad in (float("inf"), 0.0, float("-inf")):
