@@ -160,7 +160,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
             self.T_cur += 1
-            if self.T_cur >= self.T_i:  # one restart at most, as PyTorch has it, also where `last_epoch` is rounds ahead
+            if self.T_cur >= self.T_i:  # one restart at most, also where `last_epoch` is rounds ahead
                 self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         else:
