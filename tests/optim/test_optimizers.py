@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from collections import OrderedDict
 
 import pytest
 
@@ -333,6 +334,22 @@ def test_lbfgs_uphill(search):
 
     (up, high), (down, low) = end(-1, maximize=True), end(1)
     assert up == -down and high == low
+
+
+def test_a_wrapper_with_tables_of_hooks_of_its_own():
+    class Wrapper(flambeau.optim.Optimizer):
+        def __init__(self):
+            self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks = OrderedDict(), OrderedDict()
+            self._patch_step_function()
+
+        def step(self, closure=None):
+            seen.append("step")
+
+    seen = []
+    wrapper = Wrapper()
+    wrapper.register_step_post_hook(lambda opt, args, kwargs: seen.append("after"))
+    wrapper.step()
+    assert seen == ["step", "after"]
 
 
 def test_lbfgs_searches_a_line_within_its_evaluations():
