@@ -251,3 +251,21 @@ def test_heads_of_width_0():
     assert flambeau.allclose(y, v.mean(2, keepdim=True).expand_as(v))
     y.sum().backward()
     assert q.grad.shape == q.shape and flambeau.allclose(v.grad, flambeau.ones(2, 3, 4, 5))
+
+
+def test_result_lies_as_the_query():
+    def heads(columns=8):
+        return flambeau.randn(2, 5, 3, columns).transpose(1, 2)
+
+    q, k, v = heads(), heads(), heads()
+    assert attention(q, k, v).transpose(1, 2).view(2, 5, 24).is_contiguous()
+    assert attention(q, k, v).stride() == (120, 8, 24, 1)
+    grouped = attention(q, k[:, :1], v[:, :1], enable_gqa=True)
+    assert grouped.stride() == (120, 8, 24, 1)
+    turned = flambeau.randn(5, 3, 2, 8).permute(2, 1, 0, 3)
+    assert attention(turned, k, v).stride() == turned.stride()
+    for plain in (attention(q.contiguous(), k, v),  # and what the fused kernel leaves
+                  attention(q, k, v, dropout_p=0.5),
+                  attention(q, k, heads(4)),
+                  attention(q, k, v, flambeau.zeros(3, 5, 5))):
+        assert plain.is_contiguous()

@@ -308,3 +308,12 @@ def test_batch_norm_of_an_empty_batch_twice(shape, training):
     g, = flambeau.autograd.grad(y.sum(), x, create_graph=True)
     g.sum().backward()
     assert x.grad.shape == shape and w.grad.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_instance_norm_of_channels_last_lies_in_order(own):
+    x = flambeau.randn(2, 3, 4, 5)
+    statistics = flambeau.zeros(3), flambeau.ones(3)
+    found = [flambeau.nn.functional.instance_norm(input, *statistics, use_input_stats=own, momentum=0.0)
+             for input in (x, x.to(memory_format=flambeau.channels_last))]
+    assert found[1].is_contiguous() and flambeau.allclose(*found, atol=1e-6)

@@ -183,3 +183,25 @@ def test_seeds_have_64_bits(seed):
         flambeau.manual_seed(seed)
     with pytest.raises(ValueError, match="64 bits"):
         flambeau.Generator().manual_seed(seed)
+
+
+def test_truncated_normal_numbers_go_through_memory_in_its_order():
+    plain, last = flambeau.empty(2, 5, 4, 3), flambeau.empty(2, 3, 5, 4).to(memory_format=flambeau.channels_last)
+    for x in (plain, last):
+        flambeau.manual_seed(0)
+        flambeau.nn.init.trunc_normal_(x, a=1.0, b=1.5)  # uniform numbers, accepted with the density
+    assert flambeau.equal(last.permute(0, 2, 3, 1), plain)
+    last = flambeau.empty(1, 2, 2, 3).to(memory_format=flambeau.channels_last)
+    flambeau.manual_seed(3)
+    flambeau.nn.init.trunc_normal_(last, a=-0.5, b=0.5)  # normal numbers, drawn again until they fit: PyTorch's
+    assert last.flatten().tolist() == pytest.approx(
+        [-0.3922, 0.089, 0.0462, 0.3375, 0.4535, 0.3792, 0.1748, -0.0799, -0.3236, -0.1643, 0.0121, 0.2389], abs=1e-4)
+
+
+def test_binomial_draws_in_the_order_of_indices():
+    counts = flambeau.arange(12.0).reshape(4, 3).t()
+    flambeau.manual_seed(0)
+    drawn = flambeau.binomial(counts, flambeau.tensor(0.4))
+    flambeau.manual_seed(0)
+    assert flambeau.equal(drawn, flambeau.binomial(counts.contiguous(), flambeau.tensor(0.4)))
+    assert drawn.is_contiguous()

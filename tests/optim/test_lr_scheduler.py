@@ -66,6 +66,14 @@ def test_closed_form_agrees(name):
         assert closed.get_last_lr() == pytest.approx(schedule.get_last_lr(), rel=1e-9, abs=1e-12)
 
 
+def test_warm_restarts_begun_at_a_later_epoch():
+    opt = optimizer()
+    for group in opt.param_groups:
+        group["initial_lr"] = group["lr"]
+    schedule = lr_scheduler.CosineAnnealingWarmRestarts(opt, 3, 2, last_epoch=7)
+    assert (schedule.T_cur, schedule.T_i) == (2, 6)  # PyTorch's: one restart at most
+
+
 def test_wrong_order_warns():
     opt = optimizer()
     schedule = lr_scheduler.StepLR(opt, 3)

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from collections import OrderedDict
 
 import pytest
 
@@ -333,6 +334,40 @@ def test_lbfgs_uphill(search):
 
     (up, high), (down, low) = end(-1, maximize=True), end(1)
     assert up == -down and high == low
+
+
+def test_a_wrapper_with_tables_of_hooks_of_its_own():
+    class Wrapper(flambeau.optim.Optimizer):
+        def __init__(self):
+            self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks = OrderedDict(), OrderedDict()
+            self._patch_step_function()
+
+        def step(self, closure=None):
+            seen.append("step")
+
+    seen = []
+    wrapper = Wrapper()
+    wrapper.register_step_post_hook(lambda opt, args, kwargs: seen.append("after"))
+    wrapper.step()
+    assert seen == ["step", "after"]
+
+
+def test_lbfgs_searches_a_line_within_its_evaluations():
+    p = flambeau.tensor([-1.2, 1.0], dtype=flambeau.float64, requires_grad=True)
+    opt = flambeau.optim.LBFGS([p], max_iter=10, max_eval=1, line_search_fn="strong_wolfe")
+    losses = []
+
+    def closure():
+        opt.zero_grad()
+        loss = (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    for _ in range(3):
+        opt.step(closure)
+    assert len(losses) == 6  # PyTorch's: each step evaluates its start and one point of the line
+    assert p.tolist() == [-1.2, 1.0]
 
 
 def test_lbfgs_of_gradients_that_are_zero():

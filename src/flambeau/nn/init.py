@@ -6,7 +6,7 @@ The random ones draw the same numbers as PyTorch for the same seed.
 import math
 import warnings
 
-from .. import no_grad, randperm
+from .. import empty_like, no_grad, randperm
 from .._shown import shown
 
 _GAINS = {
@@ -74,7 +74,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
 
     def draw_uniform(values):
         values.uniform_(a, b, generator=generator)
-        height = values.new_empty(values.shape).uniform_(0, 1, generator=generator)
+        height = empty_like(values).uniform_(0, 1, generator=generator)
         return height > ((peak - ((values - mean) / std) ** 2) * 0.5).exp()
 
     draw = draw_normal if below(b) - below(a) >= 0.3 else draw_uniform
@@ -82,7 +82,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     for _ in range(_MOST_DRAWS):
         if tensor.is_meta or not wrong.any():
             return tensor
-        again = tensor.new_empty(tensor.shape)
+        again = empty_like(tensor)  # draws go through memory in its order
         still_wrong = draw(again)
         tensor.copy_(again.where(wrong, tensor))
         wrong = wrong & still_wrong

@@ -1,5 +1,6 @@
 """Scaled dot-product attention: when the fused kernel serves, and what it computes in ordinary operators."""
 
+import itertools
 import math
 
 from .. import _C, _attention_ways
@@ -117,7 +118,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
         raise RuntimeError(f"{name}: dropout_p must be a probability between 0 and 1, got {shown(dropout_p)}")
     if scale is None:
         scale = 1.0 / math.sqrt(width) if width else 1.0
-    heads = None
+    heads, order = None, _order(query, key, value, attn_mask, dropout_p, enable_gqa)
     if enable_gqa:
         heads = queries[-3] if len(queries) > 2 else None
         query, key, value, attn_mask = _grouped(query, key, value, attn_mask, name)
@@ -133,11 +134,36 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
             out = _by_parts(query, key, value, attn_mask, dropout_p, is_causal, scale)
         else:
             continue
-        return out if heads is None else out.flatten(-4, -3)
+        out = out if heads is None else out.flatten(-4, -3)
+        return out if order is None else out.permute(order).contiguous().permute(_BACK[order])
     ways = ", ".join(_attention_ways.allowed) or "none"
     raise RuntimeError(f"{name}: No viable backend was found: only {ways} may be used; the fused kernel takes no "
                        "dropout, float64 or mask that wants a gradient, and cuDNN only halves with heads of a multiple "
                        "of 8 columns (see nn.attention.sdpa_kernel)")
+
+
+#: the orders in which three outer dimensions may lie, each with the one that undoes it
+_BACK = {(*order, 3): (*map(order.index, range(3)), 3) for order in itertools.permutations(range(3))}
+
+
+def _order(query, key, value, mask, dropout_p, enable_gqa):
+    """The dimensions of the result from the outermost to the innermost in memory, or None where they are in order.
+
+    It lies as the query does where PyTorch's fused kernel of the CPU computes it. `.transpose(1, 2).view(...)` then
+    works, and so does dropout after it, which draws in the order of memory.
+    """
+    if query.is_contiguous() or query.ndim != 4 or dropout_p or query.is_cuda:
+        return None
+    sizes, keys, values, strides = query.shape, key.shape, value.shape, query.stride()
+    if not (keys[:-1] == values[:-1] and sizes[-1] == keys[-1] == values[-1] and sizes[0] == keys[0]
+            and (enable_gqa or sizes[1] == keys[1]) and sizes[2] and keys[2]
+            and strides[3] == key.stride(3) == value.stride(3) == 1 and 0 not in strides
+            and (mask is None or (mask.ndim in (2, 4) and not mask.requires_grad))
+            and "FLASH_ATTENTION" in _attention_ways.allowed):
+        return None
+    if strides[0] >= strides[2] >= strides[1]:  # [batch, queries, heads, width], as a split projection lies
+        return 0, 2, 1, 3
+    return (*sorted(range(3), key=lambda d: -strides[d]), 3)
 
 
 def _expanded(mask, *tensors):

@@ -220,6 +220,7 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     if input.ndim < 3:
         raise RuntimeError(f"instance_norm: expected an input [batch, channels, ...], got shape {list(input.shape)}")
     batch, channels = input.shape[:2]
+    input = input.contiguous()  # so is the result, also of channels_last: dropout after it draws in the order of memory
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if input.numel() == batch * channels:

@@ -139,7 +139,8 @@ def binomial(count, prob, generator=None):
     tensor([0., 5.])
     """
     shape = broadcast_shape([count.shape, prob.shape])
-    return _binomial(count.detach().expand(shape), prob.detach().expand(shape), generator)
+    counts = count.detach().expand(shape).contiguous()  # draws and the result are in the order of indices
+    return _binomial(counts, prob.detach().expand(shape), generator)
 
 
 multinomial = primitive(

@@ -11,7 +11,7 @@ class LBFGS(Optimizer):
 
     All parameters are one vector: there is one group. `step` needs a closure and evaluates it several times. With
     `maximize=True` the steps go uphill. `line_search_fn="strong_wolfe"` looks for a step that fulfils the strong Wolfe
-    conditions.
+    conditions, within what is left of `max_eval` (by default 5/4 of `max_iter`).
 
     >>> import flambeau
     >>> w = flambeau.tensor([3.0, -4.0], requires_grad=True)
@@ -145,7 +145,7 @@ class LBFGS(Optimizer):
                 start = [p.clone(memory_format=flambeau.contiguous_format) for p in self._params]
                 loss, grad, state["t"], count = strong_wolfe(
                     lambda amount: self._evaluate(closure, start, amount, state["d"]),  # noqa: B023
-                    state["t"], state["d"], loss, grad, slope)
+                    state["t"], state["d"], loss, grad, slope, max_ls=group["max_eval"] - evaluations)
                 self._add(state["t"], state["d"])
             evaluations += count
             state["func_evals"] += count

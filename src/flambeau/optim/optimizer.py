@@ -142,6 +142,10 @@ class Optimizer:
                      "load_state_dict_pre", "load_state_dict_post"):
             setattr(self, f"_optimizer_{name}_hooks", OrderedDict())
 
+    def _patch_step_function(self):
+        """Wrappers of optimizers in packages call this: they leave __init__ out and make their own tables of hooks."""
+        self._own_hooked = bool(self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks)
+
     def __getstate__(self):
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 

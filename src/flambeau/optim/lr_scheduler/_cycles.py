@@ -160,8 +160,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
             self.T_cur += 1
-            while self.T_cur >= self.T_i:
-                self.T_cur -= self.T_i
+            if self.T_cur >= self.T_i:  # one restart at most, also where `last_epoch` is rounds ahead
+                self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         else:
             self._place(epoch)
