@@ -122,6 +122,9 @@ def dim_order(self, ambiguity_check=False):
     >>> flambeau.ones(2, 3).t().dim_order()
     (1, 0)
     """
+    if self.layout is not _C.strided:
+        raise AttributeError(f"dim_order: a tensor of layout {str(self.layout).removeprefix('torch.')} has no memory "
+                             "in order; use x.to_dense()")
     if ambiguity_check is True:
         found = 2 if any(n == 1 for n in self.shape) or len(set(self.stride())) < self.ndim else 1
     elif ambiguity_check is False:

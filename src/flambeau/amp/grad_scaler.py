@@ -19,7 +19,7 @@ class OptState(Enum):
     STEPPED = 2
 
 
-def _fresh():
+def _refresh_per_optimizer_state():
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
@@ -60,7 +60,7 @@ class GradScaler:
         self._init_scale, self._growth_factor, self._backoff_factor = init_scale, growth_factor, backoff_factor
         self._growth_interval, self._init_growth_tracker = growth_interval, 0
         self._scale = self._growth_tracker = None
-        self._per_optimizer_states = defaultdict(_fresh)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _begin(self):
         if self._scale is None:
@@ -198,7 +198,7 @@ class GradScaler:
                                      "update(); call scaler.step(optimizer) first")
             _amp_update_scale_(self._scale, self._growth_tracker, flambeau.full((), float(any(map(_any, found)))),
                                self._growth_factor, self._backoff_factor, self._growth_interval)
-        self._per_optimizer_states = defaultdict(_fresh)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     # --- settings and state
 
