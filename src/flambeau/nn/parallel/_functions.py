@@ -68,10 +68,11 @@ class Broadcast(Function):
         if not inputs:
             return ()
         ctx.count, ctx.place = len(inputs), inputs[0].device
-        copies = comm.broadcast_coalesced(inputs, target_gpus)
-        ctx.mark_non_differentiable(*(copy for own in copies for copy, t in zip(own, inputs, strict=True)
-                                      if not t.requires_grad))
-        return tuple(copy.clone() if copy is t else copy for own in copies for copy, t in zip(own, inputs, strict=True))
+        copies = [copy.clone() if copy is t else copy for own in comm.broadcast_coalesced(inputs, target_gpus)
+                  for copy, t in zip(own, inputs, strict=True)]
+        ctx.mark_non_differentiable(*(copy for k, copy in enumerate(copies)
+                                      if not ctx.needs_input_grad[1 + k % len(inputs)]))
+        return tuple(copies)
 
     @staticmethod
     def backward(ctx, *grads):
