@@ -19,7 +19,8 @@ def _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale):
     with flambeau.no_grad():
         factor = inv_scale.reshape(())
         for grad in self:
-            finite = grad.isfinite().all()
+            values = grad if grad.layout is flambeau.strided else grad.values()
+            finite = values.isfinite().all()
             found_inf.masked_fill_(finite.logical_not().to(found_inf.device), 1.0)
             grad.mul_(factor)
 

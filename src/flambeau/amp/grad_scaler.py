@@ -118,7 +118,7 @@ class GradScaler:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 if grad.layout is flambeau.sparse_coo:
                     grad = param.grad = grad.coalesce()
-                grads[grad.device].append(grad if grad.layout is flambeau.strided else grad.values())
+                grads[grad.device].append(grad)
         found = {device: found_inf.to(device, copy=True) for device in grads}
         for device, own in grads.items():
             _amp_foreach_non_finite_check_and_unscale_(own, found[device], inv_scale.to(device))
