@@ -190,6 +190,74 @@ def test_scaled_steps():
     assert third.get_scale() == 4
 
 
+def test_optimizers_that_scale_themselves():
+    seen = []
+
+    class Scales(flambeau.optim.SGD):
+        _step_supports_amp_scaling = True
+
+        def step(self, closure=None):
+            seen.append((self.grad_scale if self.grad_scale is None else self.grad_scale.item(), self.found_inf.item()))
+
+    class Asks(flambeau.optim.SGD):
+        _step_supports_amp_scaling = True
+
+        def step(self, closure=None, *, grad_scaler):
+            found, = grad_scaler._check_inf_per_device(self).values()
+            seen.append((grad_scaler.get_scale(), found.item()))
+
+    w = flambeau.ones(1, requires_grad=True)
+    scaler = flambeau.GradScaler("cpu", init_scale=4.0)
+    for kind, factor, unscaled in ((Scales, 1, False), (Scales, 1, True), (Scales, float("inf"), False)):
+        w.grad, optimizer = None, kind([w], lr=0.1)
+        scaler.scale(w * factor).backward()
+        if unscaled:
+            scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        assert not hasattr(optimizer, "grad_scale") and not hasattr(optimizer, "found_inf")
+        scaler.update()
+    assert seen == [(4, 0), (None, 0), (4, 1)] and scaler.get_scale() == 2
+    with pytest.warns(FutureWarning, match="older way"):
+        scaler.step(Asks([w], lr=0.1))
+    assert seen[-1] == (2, 1)
+
+
+def test_a_scaler_with_its_own_rule_for_gradients():
+    class Own(flambeau.GradScaler):
+        def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+            return super()._unscale_grads_(optimizer, inv_scale, found_inf, True)
+
+    w = flambeau.ones(2, dtype=flambeau.float16, requires_grad=True)
+    optimizer, scaler = flambeau.optim.SGD([w], lr=0.5), Own("cpu", init_scale=8.0)
+    scaler.scale(w.sum().float()).backward()
+    scaler.step(optimizer)
+    assert w.tolist() == [0.5, 0.5]
+    assert scaler._found_inf_per_device(optimizer) == {flambeau.device("cpu"): 0}
+
+
+def test_sparse_gradients_are_unscaled():
+    table = flambeau.nn.Embedding(4, 2, sparse=True)
+    optimizer, scaler = flambeau.optim.SGD(table.parameters(), lr=0.5), flambeau.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(table(flambeau.tensor([1, 1])).sum()).backward()
+    scaler.unscale_(optimizer)
+    assert table.weight.grad.to_dense()[1].tolist() == [2, 2]
+
+
+def test_updates_of_a_scaler():
+    grads = [flambeau.full((2,), 4.0), flambeau.full((3,), 6.0, dtype=flambeau.float16)]
+    found, scale, tracker = flambeau.zeros(1), flambeau.tensor([4.0]), flambeau.zeros(1, dtype=flambeau.int32)
+    flambeau._amp_foreach_non_finite_check_and_unscale_(grads, found, flambeau.tensor([0.5]))
+    assert [g.tolist() for g in grads] == [[2, 2], [3, 3, 3]] and found.item() == 0
+    assert flambeau._amp_update_scale_(scale, tracker, found, 2.0, 0.25, 2) is scale and (scale, tracker) == (4, 1)
+    flambeau._amp_update_scale_(scale, tracker, found, 2.0, 0.25, 2)
+    assert (scale, tracker) == (8, 0)
+    grads[0][1] = float("nan")
+    flambeau._amp_foreach_non_finite_check_and_unscale_(grads, found, flambeau.tensor([0.5]))
+    assert found.item() == 1 and flambeau._amp_update_scale_(scale, tracker, found, 2.0, 0.25, 2).item() == 2
+    with pytest.raises(RuntimeError, match="inv_scale must hold one number"):
+        flambeau._amp_foreach_non_finite_check_and_unscale_(grads, found, flambeau.ones(2))
+
+
 def test_misuse_of_the_scaler():
     w = flambeau.ones(1, requires_grad=True)
     optimizer = flambeau.optim.SGD([w], lr=0.1)
@@ -204,6 +272,8 @@ def test_misuse_of_the_scaler():
     with pytest.raises(RuntimeError, match="has made its step"):
         scaler.step(optimizer)
     scaler.update()
+    with pytest.raises(AssertionError, match="no parameter of this SGD has a gradient"):
+        scaler.step(flambeau.optim.SGD([flambeau.ones(1, requires_grad=True)], lr=0.1))
     with pytest.raises(AssertionError, match="no optimizer has been unscaled"):
         scaler.update()
     assert flambeau.GradScaler("cpu", enabled=False).scale(w) is w

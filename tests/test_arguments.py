@@ -479,6 +479,8 @@ def test_dim_order_says_when_it_is_ambiguous():
             flambeau.ones(1, 1, 1, 1).dim_order(ambiguity_check=check)
     with pytest.raises(TypeError, match="ambiguity_check"):
         flambeau.ones(2).dim_order(ambiguity_check="yes")
+    with pytest.raises(AttributeError, match="sparse_coo has no memory"):
+        flambeau.ones(2).to_sparse().dim_order()
 
 
 def test_devices_that_are_not_there():

@@ -59,6 +59,12 @@ def test_deepcopy():
     assert copy.deepcopy(flambeau.ones(2, device="meta")).is_meta
 
 
+def test_a_view_without_elements_may_begin_past_its_memory():
+    x = flambeau.ones(0, 3)[:, 1:]
+    for other in (copy.deepcopy(x), pickle.loads(pickle.dumps(x)), copy.copy(x)):
+        assert other.shape == (0, 2) and other.stride() == (3, 1)
+
+
 def test_shallow_copy_shares_memory():
     x = flambeau.zeros(3)
     y = copy.copy(x)

@@ -192,7 +192,7 @@ def test_asarray_of_a_capsule_and_without_a_copy():
 
 def test_numbers_and_truth_of_python():
     for convert in (int, float, complex):
-        with pytest.raises((ValueError, RuntimeError), match="one element"):
+        with pytest.raises(ValueError, match="one element"):
             convert(flambeau.ones(2))
     assert flambeau.tensor([0j, 1j], dtype=flambeau.bool).tolist() == [False, True]
 

@@ -141,6 +141,7 @@ _LAZY_FROM = {
            "set_autocast_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype "
            "set_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_gpu_dtype clear_autocast_cache "
            "is_autocast_cache_enabled set_autocast_cache_enabled autocast_increment_nesting autocast_decrement_nesting",
+    "amp._updates": "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_",
     "random": "thread_safe_generator",
     "autograd.anomaly_mode": "is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled",
 }

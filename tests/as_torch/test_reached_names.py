@@ -87,6 +87,18 @@ PROGRAMS = {
         assert torch.nn.utils.weight_norm is weight_norm and torch.nn.utils.spectral_norm is spectral_norm
         assert torch.nn.parallel.parallel_apply is parallel_apply
         """,
+    "compiled functions by their older places": """
+        from torch import _VF
+        rnn = torch.nn.LSTM(2, 3)
+        out, h, c = _VF.lstm(torch.ones(4, 1, 2), (torch.zeros(1, 1, 3),) * 2, rnn._flat_weights, True, 1, 0.0, False,
+                             False, False)
+        assert torch.equal(out, rnn(torch.ones(4, 1, 2))[0]) and torch._VF.split is torch.split
+        x = torch.arange(4.).reshape(1, 1, 4)
+        assert torch.equal(torch._C._nn.gelu(x), torch.nn.functional.gelu(x))
+        assert torch._C._nn.replication_pad1d(x, [1, 0]).tolist() == [[[0, 0, 1, 2, 3]]]
+        assert torch._C._nn.upsample_nearest1d(x, [2]).tolist() == [[[0, 2]]]
+        assert torch._C._nn._parse_to("cpu")[0].type == "cpu" and not hasattr(torch._C._nn, "nothing")
+        """,
     "types of operators": """
         from torch._ops import OpOverload, OpOverloadPacket
         assert isinstance(torch.ops.aten.add.Tensor, OpOverload) and isinstance(torch.ops.aten.add, OpOverloadPacket)

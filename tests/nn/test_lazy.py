@@ -91,6 +91,14 @@ def test_there_is_no_memory_to_share_before_the_first_call():
     assert isinstance(waiting.running_mean, nn.parameter.UninitializedTensorMixin)
 
 
+def test_inputs_by_name():
+    layer = flambeau.nn.LazyBatchNorm1d()
+    assert layer(input=flambeau.ones(4, 3)).shape == (4, 3) and type(layer) is flambeau.nn.BatchNorm1d
+    layer = flambeau.nn.LazyConvTranspose1d(2, 3, stride=2)
+    assert layer(input=flambeau.ones(1, 3, 4), output_size=[10]).shape == (1, 2, 10) and layer.in_channels == 3
+    assert not layer._forward_pre_hooks and not layer._forward_pre_hooks_with_kwargs
+
+
 def test_lazy_layers_of_others_reset_themselves():
     """A layer of a package's own made lazy by the mixin: its reset_parameters ends in that of the layer."""
     class Noisy(flambeau.nn.Linear):

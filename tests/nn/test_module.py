@@ -327,6 +327,16 @@ def test_buffer():
     assert isinstance(buffer, nn.Buffer) and not isinstance(flambeau.ones(2), nn.Buffer)
     assert buffer.persistent and not buffer.requires_grad
 
+    class Older(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean = nn.Buffer(flambeau.ones(2))
+
+        def register_buffer(self, name, tensor):
+            super().register_buffer(name, tensor)
+
+    assert list(Older().state_dict()) == ["mean"]
+
 
 def test_modules_are_collected_with_their_cycles():
     net = Net()

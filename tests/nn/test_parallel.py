@@ -8,6 +8,7 @@ import pytest
 import flambeau
 from flambeau import nn
 from flambeau.nn import parallel
+from flambeau.nn.parallel import _functions
 
 
 def test_data_parallel_is_the_module_itself():
@@ -55,3 +56,22 @@ def test_sync_batch_norm():
     assert flambeau.equal(s[0].train()(x), nn.BatchNorm2d(3)(x))
     with pytest.raises(ValueError, match="input must have"):
         s[0](flambeau.ones(3))
+
+
+def test_functions_of_wrappers():
+    places = ["cpu", "cpu"]
+    x, y = (flambeau.randn(3, 2, dtype=flambeau.float64, requires_grad=True) for _ in range(2))
+    scale = flambeau.tensor(2.0, dtype=flambeau.float64, requires_grad=True)
+    for function, inputs in (
+            (lambda x: _functions.Scatter.apply(places, None, 0, x), (x,)),
+            (lambda x: _functions.Scatter.apply(places, [2, 1], 0, x), (x,)),
+            (lambda x, y: _functions.Gather.apply("cpu", 1, x, y), (x, y)),
+            (lambda a, b: _functions.Gather.apply("cpu", 0, a, b), (scale, scale.detach().clone().requires_grad_())),
+            (lambda x, y: _functions.Broadcast.apply(places, x, y), (x, y)),
+            (lambda x, y: _functions.ReduceAddCoalesced.apply("cpu", 1, x, y), (x, y))):
+        assert flambeau.autograd.gradcheck(function, inputs)
+    assert [p.tolist() for p in _functions.Scatter.apply(places, [1, 2], 0, flambeau.arange(3))] == [[0], [1, 2]]
+    assert _functions.Gather.apply("cpu", 0, scale, scale).tolist() == [2, 2]
+    copies = _functions.Broadcast.apply(places, x, y.detach())
+    assert [c.requires_grad for c in copies] == [True, False, True, False]
+    assert _functions.Broadcast.apply(places) == () and _functions._get_stream(flambeau.device("cpu")) is None

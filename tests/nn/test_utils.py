@@ -28,6 +28,11 @@ def test_clip_grad_norm(norm_type, expected):
 
 
 def test_clip_grad_norm_edge_cases():
+    parameters = iter([flambeau.ones(1, requires_grad=True)])
+    next(parameters)
+    with pytest.warns(UserWarning, match="at its end") as caught:
+        utils.clip_grad_norm_(parameters, 1.0)
+    assert caught[0].filename == __file__
     assert utils.clip_grad_norm_([], 1.0).item() == 0
     params = parameters_with_grads([math.nan])
     with pytest.raises(RuntimeError, match="the total norm"):

@@ -205,3 +205,14 @@ def test_binomial_draws_in_the_order_of_indices():
     flambeau.manual_seed(0)
     assert flambeau.equal(drawn, flambeau.binomial(counts.contiguous(), flambeau.tensor(0.4)))
     assert drawn.is_contiguous()
+
+
+def test_normal_takes_tensors_without_dimensions_as_numbers_of_a_size():
+    five = flambeau.tensor(5)
+    for given in ((five, 1.0), (5.0, flambeau.tensor(1.0)), (five, flambeau.tensor(1.0))):
+        flambeau.manual_seed(0)
+        drawn = flambeau.normal(*given, (3,))
+        assert np.allclose(drawn.tolist(), [6.5410, 4.7066, 2.8212], atol=1e-4)
+    for wrong in (flambeau.tensor([5.0]), flambeau.tensor(5.0, requires_grad=True)):
+        with pytest.raises(TypeError, match="size goes with numbers"):
+            flambeau.normal(wrong, 1.0, (3,))

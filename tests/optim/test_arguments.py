@@ -221,3 +221,18 @@ def test_adagrad_shares_its_sums():
     process.start()
     process.join()
     assert opt.state[p]["sum"].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_differentiable_step_of_nadam_depends_on_the_product_of_its_rates():
+    start, grad, mean, square = (flambeau.rand(3, dtype=flambeau.float64) for _ in range(4))
+
+    def stepped(product):
+        p = start.clone()
+        p.grad = grad
+        optimizer = flambeau.optim.NAdam([p], lr=0.9, differentiable=True)
+        optimizer.state[p].update(step=flambeau.tensor(10.0), exp_avg=mean.clone(), exp_avg_sq=square.clone(),
+                                  mu_product=product.clone())
+        optimizer.step()
+        return p
+
+    assert flambeau.autograd.gradcheck(stepped, flambeau.tensor(0.7, dtype=flambeau.float64, requires_grad=True))

@@ -54,7 +54,7 @@ def test_of_two(name, dtype, last):
     assert_close(found, OF_TWO[name](a.dequantize(), b.dequantize()))
     row = b[:, :, :1]
     assert_close(getattr(Q, name)(a, row, SCALE, zero), OF_TWO[name](a.dequantize(), row.dequantize()))
-    out = flambeau._empty_affine_quantized([2, 3, 5, 7], scale=SCALE, zero_point=zero - 5, dtype=dtype)
+    out = flambeau._empty_affine_quantized([2, 3, 5, 7], scale=SCALE, zero_point=zero - 5, dtype=dtype, device="cpu")
     assert getattr(Q, name + "_out")(a, b, out) is out
     assert out.int_repr().equal(found.int_repr())
 

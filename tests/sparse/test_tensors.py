@@ -200,6 +200,17 @@ def test_a_file_with_wrong_indices_is_refused():
             load(file)
 
 
+def test_compressed_layouts_keep_the_integers_of_indices():
+    x = fb.sparse_csr_tensor(*(fb.tensor(i, dtype=fb.int32) for i in ([0, 1, 2], [0, 1])), fb.ones(2), (2, 2))
+    for other in (x.to_sparse_csc(), x.to_sparse_bsr(1), x.to_sparse_bsc((2, 1)), x.to_sparse_csc().to_sparse_csr()):
+        indices = [f() for f in (other.crow_indices, other.col_indices)] if str(other.layout)[-1] == "r" else \
+            [f() for f in (other.ccol_indices, other.row_indices)]
+        assert [i.dtype for i in indices] == [fb.int32] * 2 and fb.equal(other.to_dense(), x.to_dense())
+    assert x.to_sparse_coo().indices().dtype is fb.int64
+    batch = fb.stack([x.to_dense()] * 2).to_sparse_csr()
+    assert batch.to_sparse_csc().row_indices().dtype is fb.int64
+
+
 def test_scipy_and_back():
     sp = pytest.importorskip("scipy.sparse")
     a = sp.random(30, 20, 0.2, format="csr", random_state=0)

@@ -124,11 +124,11 @@ def _checked_codes(codes):
     return codes.detach()
 
 
-def _empty_affine_quantized(size, *, scale=1, zero_point=0, dtype=_C.quint8):
+def _empty_affine_quantized(size, *, scale=1, zero_point=0, dtype=_C.quint8, device=None):
     """A quantized tensor whose codes are whatever was in memory."""
     kind, low, high = _codes_dtype("_empty_affine_quantized", dtype)
     _check_zero_point("_empty_affine_quantized", low, high, zero_point)
-    return wrap(OPS["empty"](size, dtype=kind), PerTensor(scale, zero_point), dtype)
+    return wrap(OPS["empty"](size, dtype=kind, device=device), PerTensor(scale, zero_point), dtype)
 
 
 def _choose_qparams_per_tensor(self, reduce_range=False):

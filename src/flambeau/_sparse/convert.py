@@ -94,11 +94,19 @@ def compressed(x, layout, blocksize=None, dense_dim=None):
                            f"{dense_dim} dense ones")
     if layout in BLOCKED:
         _check_blocks(name, block, x.shape[b:b + 2])
-    if is_sparse(x) and b == 0:
-        return _compressed_of_coo(coalesced(to_coo(x)), layout, block)
-    if is_sparse(x):
-        x = x.to_dense()
-    return _compressed_of_dense(x, layout, block, b)
+    if not is_sparse(x):
+        return _compressed_of_dense(x, layout, block, b)
+    found = _compressed_of_dense(x.to_dense(), layout, block, b) if b else \
+        _compressed_of_coo(coalesced(to_coo(x)), layout, block)
+    return _with_indices_of(found, x._pattern.indices.dtype)
+
+
+def _with_indices_of(x, dtype):
+    """A compressed tensor whose indices are integers of `dtype`."""
+    pattern = x._pattern
+    if pattern.indices.dtype is dtype:
+        return x
+    return make(pattern.changed(indices=pattern.indices.to(dtype), plain=pattern.plain.to(dtype)), values_of(x))
 
 
 def _check_blocks(name, block, size):
@@ -206,12 +214,7 @@ def alike(x, pattern):
     """A COO result in the layout of an operand, with the integers of its indices."""
     if pattern.layout is COO:
         return x
-    found = converted(x, pattern)
-    if pattern.indices.dtype is found._pattern.indices.dtype:
-        return found
-    dtype = pattern.indices.dtype
-    return make(found._pattern.changed(indices=found._pattern.indices.to(dtype),
-                                       plain=found._pattern.plain.to(dtype)), values_of(found))
+    return _with_indices_of(converted(x, pattern), pattern.indices.dtype)
 
 
 def sparse_mask(x, mask):

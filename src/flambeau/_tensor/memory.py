@@ -54,7 +54,10 @@ def is_shared(self):
 
 @method
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
-    """Makes this tensor a view of the memory of `source`, a tensor or a storage; of none without it."""
+    """Makes this tensor a view of the memory of `source`, a tensor or a storage; of none without it.
+
+    Memory that is too small for `size` grows, as by `resize_`.
+    """
     if self.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("set_: cannot change the memory of a tensor that requires grad; write inside `with "
                            "flambeau.no_grad():`")
@@ -75,6 +78,12 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         for n in reversed(size):
             stride.insert(0, step)
             step *= max(n, 1)
+    reach = 0 if 0 in size else 1 + storage_offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    anew = (size, tuple(stride)) != (self.shape, self.stride())  # a tensor that has this size asks for no more memory
+    if anew and reach * self.itemsize > source._storage_nbytes() and not source.is_meta:
+        storage = source.untyped_storage()
+        storage.resize_(reach * self.itemsize)
+        source = storage._as_tensor(self.dtype)
     self._set_storage(source, storage_offset, size, tuple(stride))
     return self
 
@@ -122,6 +131,9 @@ def dim_order(self, ambiguity_check=False):
     >>> flambeau.ones(2, 3).t().dim_order()
     (1, 0)
     """
+    if self.layout is not _C.strided:
+        raise AttributeError(f"dim_order: a tensor of layout {str(self.layout).removeprefix('torch.')} has no memory "
+                             "in order; use x.to_dense()")
     if ambiguity_check is True:
         found = 2 if any(n == 1 for n in self.shape) or len(set(self.stride())) < self.ndim else 1
     elif ambiguity_check is False:

@@ -320,6 +320,8 @@ def __contains__(self, element):
 
 @method
 def __complex__(self):
+    if self.numel() != 1:
+        raise ValueError(f"complex(): only a tensor of one element is a number, got {self.numel()} elements")
     return complex(self.item())
 
 

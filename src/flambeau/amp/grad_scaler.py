@@ -2,10 +2,12 @@
 
 from collections import defaultdict
 from enum import Enum
+from inspect import signature
 from warnings import warn
 
 import flambeau
 
+from ._updates import _amp_foreach_non_finite_check_and_unscale_, _amp_update_scale_
 from .autocast_mode import is_autocast_available
 
 
@@ -17,8 +19,13 @@ class OptState(Enum):
     STEPPED = 2
 
 
-def _fresh():
-    return {"stage": OptState.READY, "found_inf": None}
+def _refresh_per_optimizer_state():
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
+def _any(found):
+    """Whether a device found something that is not finite."""
+    return any(x.item() for x in found.values())
 
 
 class GradScaler:
@@ -53,7 +60,7 @@ class GradScaler:
         self._init_scale, self._growth_factor, self._backoff_factor = init_scale, growth_factor, backoff_factor
         self._growth_interval, self._init_growth_tracker = growth_interval, 0
         self._scale = self._growth_tracker = None
-        self._per_optimizer_states = defaultdict(_fresh)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _begin(self):
         if self._scale is None:
@@ -94,28 +101,45 @@ class GradScaler:
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError(f"GradScaler.unscale_: this {type(optimizer).__name__} has made its step; unscale "
                                "before step(), or call update() first")
-        state["found_inf"] = self._unscale(optimizer, self._scale.double().reciprocal().float())
+        inverse = self._scale.double().reciprocal().float()
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, flambeau.zeros(()), False)
         state["stage"] = OptState.UNSCALED
 
-    @staticmethod
-    def _unscale(optimizer, inverse, allow_fp16=False):
-        found = 0.0
-        with flambeau.no_grad():
-            for group in optimizer.param_groups:
-                for param in group["params"]:
-                    grad = param.grad
-                    if grad is None:
-                        continue
-                    if grad.dtype is flambeau.float16 and not allow_fp16:
-                        raise ValueError("Attempting to unscale FP16 gradients.")
-                    values = grad if grad.layout is flambeau.strided else grad.to_sparse_coo().coalesce().values()
-                    if not bool(values.isfinite().all()):
-                        found = 1.0
-                    grad.mul_(inverse.to(grad.dtype))
-        return flambeau.full((), found, dtype=flambeau.float32)
+    def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+        """Multiplies the gradients by `inv_scale`. Returns {device: 1.0 where one of its gradients is not finite}, each
+        begun as a copy of `found_inf`. Scalers with rules of their own for gradients replace it."""
+        grads = defaultdict(list)
+        for group in optimizer.param_groups:
+            for param in group["params"]:
+                grad = param.grad
+                if grad is None:
+                    continue
+                if grad.dtype is flambeau.float16 and not allow_fp16:
+                    raise ValueError("Attempting to unscale FP16 gradients.")
+                if grad.layout is flambeau.sparse_coo:
+                    grad = param.grad = grad.coalesce()
+                grads[grad.device].append(grad)
+        found = {device: found_inf.to(device, copy=True) for device in grads}
+        for device, own in grads.items():
+            _amp_foreach_non_finite_check_and_unscale_(own, found[device], inv_scale.to(device))
+        return found
+
+    def _check_inf_per_device(self, optimizer):
+        """Looks for gradients that are not finite and leaves them as they are."""
+        found = self._unscale_grads_(optimizer, flambeau.ones(()), flambeau.zeros(()), True)
+        self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
+        return found
+
+    def _found_inf_per_device(self, optimizer):
+        return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
 
     def step(self, optimizer, *args, **kwargs):
-        """`optimizer.step(…)` with unscaled gradients, unless one of them is not finite. Returns what the step does."""
+        """`optimizer.step(…)` with unscaled gradients, unless one of them is not finite. Returns what the step does.
+
+        An optimizer with a true `_step_supports_amp_scaling` does both itself: its step is always called, and finds
+        `self.grad_scale` (None where the gradients are unscaled already) and `self.found_inf`, or gets this scaler as
+        its argument `grad_scaler` if it has one.
+        """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -126,11 +150,37 @@ class GradScaler:
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError(f"GradScaler.step: this {type(optimizer).__name__} has made its step; call update() "
                                "before the next one")
-        if state["stage"] is OptState.READY:
-            self.unscale_(optimizer)
-        result = None if state["found_inf"].item() else optimizer.step(*args, **kwargs)
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            result = self._step_of_scaled(optimizer, state, *args, **kwargs)
+        else:
+            if state["stage"] is OptState.READY:
+                self.unscale_(optimizer)
+            if not state["found_inf_per_device"]:
+                raise AssertionError(f"GradScaler.step: no parameter of this {type(optimizer).__name__} has a "
+                                     "gradient; call scaler.scale(loss).backward() before it")
+            result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
+
+    def _maybe_opt_step(self, optimizer, optimizer_state, *args, **kwargs):
+        return None if _any(optimizer_state["found_inf_per_device"]) else optimizer.step(*args, **kwargs)
+
+    def _step_of_scaled(self, optimizer, state, *args, **kwargs):
+        """The step of an optimizer that divides by the scale itself."""
+        if "grad_scaler" in signature(optimizer.step).parameters:
+            warn("GradScaler: an optimizer whose step() takes `grad_scaler` is the older way; read self.grad_scale and "
+                 "self.found_inf in step() instead", FutureWarning, stacklevel=3)
+            return optimizer.step(*args, **kwargs, grad_scaler=self)
+        if state["stage"] is OptState.READY:
+            self._check_inf_per_device(optimizer)
+        earlier = getattr(optimizer, "grad_scale", None)
+        scale = self._scale if earlier is None else self._scale * earlier
+        optimizer.grad_scale = None if state["stage"] is OptState.UNSCALED else scale
+        optimizer.found_inf = flambeau.full((), float(_any(state["found_inf_per_device"])))
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            del optimizer.grad_scale, optimizer.found_inf
 
     def update(self, new_scale=None):
         """Ends the step: the scale shrinks, stays or grows; or becomes `new_scale`."""
@@ -142,25 +192,13 @@ class GradScaler:
                 raise AssertionError("update: new_scale must be a number or a one-element tensor without requires_grad")
             self._scale.fill_(float(new_scale))
         else:
-            found = [s["found_inf"] for s in self._per_optimizer_states.values() if s["found_inf"] is not None]
-            if not found:
+            found = [state["found_inf_per_device"] for state in self._per_optimizer_states.values()]
+            if not any(found):
                 raise AssertionError("GradScaler.update: no optimizer has been unscaled or stepped since the last "
                                      "update(); call scaler.step(optimizer) first")
-            self._adapt(any(x.item() for x in found))
-        self._per_optimizer_states = defaultdict(_fresh)
-
-    def _adapt(self, overflow):
-        if overflow:
-            self._scale.mul_(self._backoff_factor)
-            self._growth_tracker.fill_(0)
-            return
-        good = self._growth_tracker.item() + 1
-        if good == self._growth_interval:
-            grown = self._scale * self._growth_factor
-            if bool(grown.isfinite()):
-                self._scale.copy_(grown)
-            good = 0
-        self._growth_tracker.fill_(good)
+            _amp_update_scale_(self._scale, self._growth_tracker, flambeau.full((), float(any(map(_any, found)))),
+                               self._growth_factor, self._backoff_factor, self._growth_interval)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     # --- settings and state
 

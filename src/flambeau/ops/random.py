@@ -5,7 +5,7 @@ import warnings
 from .._shown import shown
 from .arithmetic import zero
 from .creation import _LIKE, _OPTIONS, empty, empty_like, zeros, zeros_like
-from .kinds import composite, elementwise, overloads, plain, primitive
+from .kinds import composite, differentiated, elementwise, overloads, plain, primitive
 from .views import broadcast_shape
 
 _GENERATOR = "Generator? generator=None"
@@ -149,6 +149,12 @@ multinomial = primitive(
         ">>> flambeau.multinomial(flambeau.tensor([0., 1., 0.]), 1)\ntensor([1])")
 
 
+def _as_number(x):
+    """The number of a tensor without dimensions and derivatives; all else as it is."""
+    alone = hasattr(x, "dtype") and x.dim() == 0 and not differentiated(x)
+    return x.item() if alone else x
+
+
 @composite(f"normal(any mean=0.0, any std=1.0, int[]? size=None, *, {_GENERATOR}, {_OPTIONS}) -> Tensor", out=True)
 def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
            pin_memory=False):
@@ -157,6 +163,8 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=N
     >>> flambeau.normal(flambeau.tensor([1., 2.]), 0.0)
     tensor([1., 2.])
     """
+    if size is not None:
+        mean, std = _as_number(mean), _as_number(std)
     tensors = [x for x in (mean, std) if hasattr(x, "dtype")]
     if not tensors:
         if size is None:
@@ -165,7 +173,7 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=N
         made.normal_(mean, std, generator=generator)
         return made.requires_grad_() if requires_grad else made
     if size is not None:
-        raise TypeError("normal: a size goes with number arguments only")
+        raise TypeError("normal: a size goes with numbers, and with tensors without dimensions that need no gradient")
     if not isinstance(std, (int, float)) and std.is_complex():
         raise RuntimeError(f"normal: std must be real, got {std.dtype}")
     smallest = std if isinstance(std, (int, float)) else float(plain(std).min()) if std.numel() else 0.0

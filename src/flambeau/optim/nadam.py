@@ -50,7 +50,7 @@ class NAdam(ComposedOptimizer):
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * slope))
         mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * slope))
         state["mu_product"] *= mu
-        product = state["mu_product"].item()
+        product = learned(state["mu_product"])
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)

@@ -23,8 +23,13 @@ class ShardedGradScaler(GradScaler):
         super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self.process_group = process_group
 
-    def _unscale(self, optimizer, inverse, allow_fp16=True):
-        found = super()._unscale(optimizer, inverse, allow_fp16)
-        if flambeau.distributed.is_initialized():
-            collectives.all_reduce(found, ReduceOp.MAX, self.process_group)
-        return found
+    def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16=True):
+        found = super()._unscale_grads_(optimizer, inv_scale, found_inf, True)
+        if not flambeau.distributed.is_initialized():
+            return found
+        devices = list(found) or [found_inf.device]  # a rank without gradients asks the others too
+        worst = found_inf.to(devices[0], copy=True)
+        for x in found.values():
+            worst = worst.maximum(x.to(worst.device))
+        collectives.all_reduce(worst, ReduceOp.MAX, self.process_group)
+        return dict.fromkeys(devices, worst)

@@ -8,7 +8,7 @@ from .linear import Linear
 
 
 class LazyModuleMixin:
-    """Calls initialize_parameters(*inputs) before the first forward; then the class is `cls_to_become`."""
+    """Calls initialize_parameters with the inputs before the first forward; then the class is `cls_to_become`."""
 
     __slots__ = ()
 
@@ -17,13 +17,13 @@ class LazyModuleMixin:
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.register_forward_pre_hook(LazyModuleMixin._infer_parameters)
+        self.register_forward_pre_hook(LazyModuleMixin._infer_parameters, with_kwargs=True)
 
     def has_uninitialized_params(self):
         """Whether some parameter or buffer still waits for its shape."""
         return any(is_lazy(t) for table in (self._parameters, self._buffers) for t in table.values())
 
-    def initialize_parameters(self, *inputs):
+    def initialize_parameters(self, *inputs, **named):
         """Give every tensor its shape from the inputs of the first call, and its initial values."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
@@ -31,14 +31,15 @@ class LazyModuleMixin:
         if self._counts is None or (not self.has_uninitialized_params() and getattr(self, self._counts) != 0):
             super().reset_parameters()
 
-    def _infer_parameters(self, args):
-        self.initialize_parameters(*args)
+    def _infer_parameters(self, args, kwargs=None):
+        self.initialize_parameters(*args, **(kwargs or {}))
         if self.has_uninitialized_params():
             raise RuntimeError(f"{type(self).__name__}: its parameters get their shapes from a first input; call it "
                                "once before this")
         hooks = self._forward_pre_hooks
         for key in [key for key, hook in hooks.items() if hook is LazyModuleMixin._infer_parameters]:
             del hooks[key]
+            self._forward_pre_hooks_with_kwargs.pop(key, None)
         if self.cls_to_become is not None:
             self.__class__ = self.cls_to_become
 
@@ -85,7 +86,7 @@ class _LazyConv(LazyModuleMixin):
         self.out_channels = out_channels
         self._wait({"device": device, "dtype": dtype}, "weight", *(["bias"] if bias else []))
 
-    def initialize_parameters(self, input, *_):
+    def initialize_parameters(self, input, *_, **__):
         if self.has_uninitialized_params():
             n = self._dims
             if input.dim() not in (n + 1, n + 2):

@@ -120,7 +120,8 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
             if kind == "parameter":
                 return self.register_parameter(name, value)
             if kind == "buffer":
-                return self.register_buffer(name, value, value.persistent)
+                apart = {} if value.persistent else {"persistent": False}  # classes may replace it without `persistent`
+                return self.register_buffer(name, value, **apart)
             state[table_name][name] = _run_registration("module", self, name, value)
             return None
         for kind, table_name, _ in _KINDS:

@@ -1,6 +1,7 @@
 """Bounding gradients, by their common norm or element by element."""
 
 import warnings
+from collections.abc import Iterator
 
 from ... import Tensor, cat, no_grad, stack, tensor
 from ..._shown import shown
@@ -65,7 +66,11 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     >>> flambeau.nn.utils.clip_grad_norm_(p, 1.0)
     tensor(5.)
     """
+    used_up = isinstance(parameters, Iterator)
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if used_up and not parameters:
+        warnings.warn("clip_grad_norm_: parameters is an iterator without elements, so no gradient is clipped; one "
+                      "that has been used is at its end", stacklevel=2)
     total = get_total_norm(_with_grads(parameters), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total

@@ -1,5 +1,6 @@
 """Learning-rate schedules: what the learning rate of each parameter group is after each call of `step`."""
 
+from ._base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from ._base import LRScheduler as LRScheduler
 from ._base import _LRScheduler as _LRScheduler
 from ._compose import ChainedScheduler as ChainedScheduler

@@ -9,7 +9,7 @@ import flambeau
 from ..._shown import shown
 from ..optimizer import Optimizer
 
-EPOCH_NOTE = "the epoch parameter of scheduler.step() is deprecated: call scheduler.step() without it"
+EPOCH_DEPRECATION_WARNING = "the epoch parameter of scheduler.step() is deprecated: call scheduler.step() without it"
 
 
 def check_optimizer(scheduler, optimizer):
@@ -131,7 +131,7 @@ class LRScheduler:
         self._own_warn_order()
         self._step_count += 1
         if epoch is not None:
-            warn(EPOCH_NOTE, UserWarning, stacklevel=2)
+            warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch=None):

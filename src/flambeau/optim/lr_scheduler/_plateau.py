@@ -4,7 +4,7 @@ from math import inf
 from warnings import warn
 
 from ..._shown import shown
-from ._base import EPOCH_NOTE, LRScheduler, check_optimizer, copied, per_group, set_option
+from ._base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, copied, per_group, set_option
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -51,7 +51,7 @@ class ReduceLROnPlateau(LRScheduler):
     def step(self, metrics, epoch=None):
         """Takes one measurement."""
         if epoch is not None:
-            warn(EPOCH_NOTE, UserWarning, stacklevel=2)
+            warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._count(float(metrics))
         if self.num_bad_epochs > self.patience:

@@ -2,7 +2,8 @@
 
 import contextlib
 import importlib
-from types import SimpleNamespace
+
+import flambeau
 
 from .... import _C
 from ...._absent import refused_class
@@ -20,7 +21,21 @@ from . import _distributed_rpc as _distributed_rpc
 from . import _functorch as _functorch
 
 has_lapack = has_mkldnn = has_openmp = has_spectral = True
-_nn = SimpleNamespace(_parse_to=_parse_to)
+
+
+class _Functions:
+    """PyTorch's compiled functions of one part: `gelu` and `upsample_nearest2d` of `_nn`, with ATen's arguments."""
+
+    def __init__(self, **own):
+        vars(self).update(own)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(flambeau.ops.aten, name)
+
+
+_nn = _Functions(_parse_to=_parse_to)
 _GRAPHS = "graphs of programs are not captured yet"
 _TensorMeta = type(_C.Tensor)
 Graph, Value, Node = (refused_class(f"_C.{name}", _GRAPHS) for name in ("Graph", "Value", "Node"))
