@@ -1,5 +1,7 @@
 """Operators of one's own: schemas, autograd, fake implementations, modes, and what is refused."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -413,3 +415,12 @@ def test_super_dispatch_runs_the_operator_on_the_values():
     assert type(result) is Tensor and result.tolist() == [2, 2] and seen == ["add"]
     assert type(x.as_subclass(Plain) + 1) is Plain
     assert flambeau.nn.Linear(2, 2)(x).requires_grad
+
+
+def test_copies_are_the_operator_itself():
+    op = library.custom_op("testlib::copied", mutates_args=())(_cube)
+    for each in (flambeau.ops.testlib.copied, flambeau.ops.testlib.copied.default, flambeau.ops.aten.add):
+        assert copy.deepcopy(each) is each
+    assert copy.deepcopy(op)(flambeau.tensor([2.0])).item() == 8
+    traced = make_fx(lambda x: op(x) + 1)(flambeau.ones(1))
+    assert copy.deepcopy(traced)(flambeau.tensor([2.0])).item() == 9

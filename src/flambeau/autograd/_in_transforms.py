@@ -47,10 +47,15 @@ def apply_batched(frame, cls, ctx, args):
     if not written:
         raise RuntimeError(f"vmap: {cls.__name__} says nothing about batches; set generate_vmap_rule = True, or add a "
                            "staticmethod vmap(info, in_dims, *args)")
-    returned = cls.vmap(VmapInfo(frame.size, frame.randomness), tuple(0 if m is True else None for m in marks), *values)
+    returned = cls.vmap(VmapInfo(frame.size, frame.randomness), tuple(map(_dims, marks)), *values)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise RuntimeError(f"Expected the {cls.__name__}.vmap staticmethod to return (outputs, out_dims)")
     return _closed(frame, *returned)
+
+
+def _dims(mark):
+    """Where an argument, or each tensor of a list, has the batch."""
+    return list(map(_dims, mark)) if isinstance(mark, list) else 0 if mark else None
 
 
 def _closed(frame, result, dims):

@@ -167,14 +167,23 @@ def _apply_at_level(cls, ctx, args, level):
     frame = next(a.frame for h, a in zip(here, args, strict=True) if h)
     apply = importlib.import_module("flambeau.autograd._in_transforms").APPLY[type(frame)]
     result = apply(frame, cls, ctx, args)
+    single = not isinstance(result, tuple)
+    made = (result,) if single else result
+    mine = [a for h, a in zip(here, args, strict=True) if h]
+    results = [next((a for a in mine if isinstance(y, _C.Tensor) and y.value is a.value), y) for y in made]
     if cls.setup_context is not Function.setup_context:
         with no_grad():
-            cls.setup_context(ctx, args, result)
-    if ctx._dirty:
-        raise NotImplementedError(f"{cls.__name__}: mark_dirty inside a transform is not available: return new tensors")
+            cls.setup_context(ctx, args, results[0] if single else tuple(results))
+    ctx._dirty = tuple([a for a in mine if _among(a, ctx._dirty) or _among(a.value, ctx._dirty)])
+    for k, y in enumerate(made):
+        if results[k] is y:
+            continue
+        if _among(results[k], ctx._dirty):
+            frame.rewrite(results[k], y)
+        else:
+            results[k] = y
     below = tuple(a if h or not isinstance(a, _C.Tensor) else a.detach() for h, a in zip(here, args, strict=True))
-    single = not isinstance(result, tuple)
-    outputs = _finish(cls, ctx, below, (result,) if single else result, record)
+    outputs = _finish(cls, ctx, below, results, record)
     return outputs[0] if single else outputs
 
 
@@ -209,7 +218,7 @@ def _finish(cls, ctx, args, results, record):
         if not isinstance(y, _C.Tensor):
             continue
         if _among(y, inputs) and not _among(y, ctx._dirty):
-            outputs[k] = y.detach()  # an own tensor, so that the input keeps its own history
+            outputs[k] = _cut(y)  # an own tensor, so that the input keeps its own history
         if record and (y.is_floating_point() or y.is_complex()) and not _among(y, ctx._non_differentiable):
             tracked.append(k)
     if record:

@@ -12,7 +12,7 @@ from .._shown import shown
 from .._tensor.overriding import dispatches, handle_torch_dispatch
 from ..amp.autocast_mode import is_autocast_enabled
 from ..autograd.function import Function
-from ..ops.kinds import OPS, differentiated
+from ..ops.kinds import LIBRARY, OPS, differentiated
 from ..ops.namespaces import Packet, namespace
 from ._fake_sizes import answering
 from ._function_schema import FunctionSchema
@@ -42,8 +42,8 @@ class Operator:
         self.kernels = {}
         self.fake = self.backward = self.setup_context = self.vmap = None
         self.dispatch_rules = {}
-        self.op = _C.define("composite", schema.native(name), "default", None, self.run, None, False, False, False,
-                            f"{schema.text}", "none")
+        self.op = LIBRARY[name] = _C.define("composite", schema.native(name), "default", None, self.run, None, False,
+                                            False, False, f"{schema.text}", "none")
         self.recorded = type(f"GeneratedBackwardFor_{self.namespace}_{self.name}_default", (_Recorded,), {})
         self.packet = Packet(self)
         namespace(self.namespace)._register(self.name, self.packet)
