@@ -237,6 +237,18 @@ def _same(x: Tensor) -> Tensor:
     return x
 
 
+def test_operators_of_a_library_may_return_what_they_got():
+    lib = library.Library("testlib", "FRAGMENT")
+    lib.define("given(Tensor x) -> Tensor")
+    lib.impl("given", _same, "CPU")
+    x = flambeau.ones(2)
+    assert flambeau.ops.testlib.given(x) is x
+    library.register_autograd("testlib::given", lambda ctx, g: 3 * g)
+    leaf = flambeau.ones(2, requires_grad=True)
+    flambeau.ops.testlib.given(leaf).sum().backward()
+    assert leaf.grad.tolist() == [3, 3]
+
+
 def test_library_objects():
     lib = library.Library("testlib2", "DEF")
     lib.define("scale(Tensor x, int k=2) -> Tensor")
