@@ -10,6 +10,15 @@ from flambeau.fx.experimental.proxy_tensor import make_fx
 MODES = ("real", "fake")
 
 
+class Calls(flambeau.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
 def branching(x, y):
     z = y * 2
     return cond(x.sum() > 0, lambda a: a * z, lambda a: a - z * z, (x,)) + 1
@@ -62,6 +71,21 @@ def test_while_loop(mode):
     assert gm(flambeau.tensor(3), flambeau.ones(2))[1].tolist() == [4, 4] and len(gm.graph.nodes) == 8
     with pytest.raises(NotImplementedError, match="no derivative"):
         make_fx(f, tracing_mode=mode)(flambeau.tensor(0), flambeau.ones(2, requires_grad=True))
+
+
+def counting(x):
+    steps, y = while_loop(lambda k, x: k + 1 < x.shape[0], lambda k, x: (k + 1, x.sin() * k), (0, x))
+    return y + steps, steps
+
+
+def test_integers_that_a_loop_carries_are_open():
+    x = flambeau.randn(5, 3)
+    for program in (make_fx(counting, tracing_mode="symbolic")(x),
+                    flambeau.export.export(Calls(counting), (x,)).module()):
+        result, steps = program(x)
+        assert steps == 4 and flambeau.equal(result, counting(x)[0])
+    with pytest.raises(RuntimeError, match="carried value 0 is 0 and becomes 1"):
+        make_fx(counting)(x)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -494,6 +494,8 @@ class Variable(_C.Tensor, metaclass=_VariableType):
     _execution_engine = SimpleNamespace(queue_callback=_C.queue_callback)
 
     def __new__(cls, data, requires_grad=False, volatile=False):
+        if not isinstance(data, _C.Tensor):
+            raise TypeError(f"Variable: expected a Tensor, got {type(data).__name__}; make one with flambeau.tensor")
         if volatile:
             warnings.warn("Variable(volatile=True) records like any tensor; compute under no_grad()", stacklevel=2)
         return data.detach().requires_grad_(requires_grad)

@@ -4,10 +4,13 @@ A branch is traced on tensors without values. What it takes from outside, beyond
 argument of the Node; both branches of a `cond` then take the same.
 """
 
+import operator
+
 import flambeau
 
 from ... import _C, control_flow
 from ..._subclasses.fake_tensor import FakeTensorMode
+from ..._symbolic.numbers import SymInt
 from ...utils import _pytree
 from ..graph_module import GraphModule
 
@@ -55,6 +58,7 @@ class _Branch:
         for k, value in enumerate(self.values):
             node = self.tracer.create_node("placeholder", f"arg{k}_1", (), {})
             mode.track(value, node, self.tracer)
+            _number_of(self.tracer, value, node)
         self.lifted = {}
         self.tracer._constant_of = self._from_outside
         inner = type(mode)(self.tracer, "fake", mode.decomposition_table, mode.record_stack_traces)
@@ -89,6 +93,12 @@ class _Branch:
             self.lifted[before].append(self.lifted[after])
         self.tracer.graph.output(_pytree.tree_unflatten(self.output, self.spec))
         return GraphModule(self.tracer.root, self.tracer.graph, name)
+
+
+def _number_of(tracer, number, node):
+    """Says that a Node stands for an open number."""
+    if isinstance(number, SymInt):
+        tracer.size_nodes.nodes.setdefault((SymInt, number.node.expr), node)
 
 
 def _attribute(mode, prefix, module):
@@ -199,12 +209,14 @@ class _DifferentiableCond(flambeau.autograd.Function):
 def _while_loop(mode, functions, operands):
     carried, additional = operands
     outside = _Outside(mode.tracer)
-    args = [*carried, *additional]
+    args = [*_open_numbers(mode, carried), *additional]
     test = _Branch(mode, functions[0], args, outside)
     body = _Branch(mode, lambda *values: _tuple(functions[1](*values)), args, outside)
     if len(body.leaves) != len(carried):
         raise RuntimeError(f"while_loop: body_fn must return as many values as are carried, {len(carried)}, got "
                            f"{len(body.leaves)}")
+    if mode.shape_env is None:
+        _check_numbers(carried, body.leaves)
     modules = [test.module("while_loop_cond_graph"), body.module("while_loop_body_graph")]
     taken = [_attribute(mode, name, m) for name, m in zip(("while_loop_cond_graph", "while_loop_body_graph"), modules,
                                                           strict=True)]
@@ -212,7 +224,26 @@ def _while_loop(mode, functions, operands):
     args = (*taken, mode.tracer.of_value(tuple(carried)), mode.tracer.of_value(extra))
     result = _computed(mode, lambda: control_flow.while_loop(*modules, carried, extra),
                        lambda: tuple(modules[1](*carried, *extra)))
-    return _node(mode, control_flow.while_loop, args, result)
+    result = tuple(_open_numbers(mode, result))
+    node = mode.tracer.create_node("call_function", control_flow.while_loop, args, {})
+    for k, x in enumerate(result):
+        if isinstance(x, SymInt):
+            _number_of(mode.tracer, x, mode.tracer.create_node("call_function", operator.getitem, (node, k), {}))
+    return mode.track(result, node)
+
+
+def _open_numbers(mode, values):
+    """Carried values with open numbers in the place of integers, which another step may change."""
+    return [mode.shape_env.create_unbacked_symint("carried")
+            if mode.shape_env is not None and (type(x) is int or isinstance(x, SymInt)) else x for x in values]
+
+
+def _check_numbers(carried, returned):
+    """Without open numbers a step of the graph would always compute with the first step's."""
+    for k, (before, after) in enumerate(zip(carried, returned, strict=True)):
+        if not isinstance(before, _C.Tensor) and before != after:
+            raise RuntimeError(f"while_loop: carried value {k} is {before!r} and becomes {after!r}: trace with "
+                               "tracing_mode='symbolic', where numbers are open, or carry a tensor")
 
 
 def _tuple(result):
