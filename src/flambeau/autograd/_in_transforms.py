@@ -141,6 +141,10 @@ def _generated(cls, size, randomness, marks):
     return Vmapped
 
 
+def _has_tangents(value):
+    return isinstance(value, _C.Tensor) and (value.is_floating_point() or value.is_complex())
+
+
 # --- forward mode ----------------------------------------------------------------------------------------------------
 
 def apply_dual(frame, cls, ctx, args):
@@ -156,7 +160,7 @@ def apply_dual(frame, cls, ctx, args):
     else:
         result, kept = cls.apply(*primals), _context_type(cls)()
         cls.setup_context(kept, tuple(primals), result)
-    filled = [OPS["zeros_like"](v) if t is None and kept._materialize and isinstance(v, _C.Tensor) else t
+    filled = [OPS["zeros_like"](v) if t is None and kept._materialize and _has_tangents(v) else t
               for v, t in zip(primals, tangents, strict=True)]
     with kept.reading_forward():
         pushed = cls.jvp(kept, *filled)

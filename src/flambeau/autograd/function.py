@@ -8,6 +8,7 @@ import importlib
 import warnings
 from contextlib import contextmanager
 from functools import wraps
+from inspect import signature
 from types import SimpleNamespace
 from weakref import ref
 
@@ -137,8 +138,15 @@ class Function(FunctionCtx):
         raise NotImplementedError("Function: jvp must be written as a static method to use forward mode")
 
     @classmethod
-    def apply(cls, *args):
-        """The operation on these arguments, recorded when an argument needs a gradient."""
+    def apply(cls, *args, **kwargs):
+        """The operation on these arguments, recorded when an argument needs a gradient.
+
+        Arguments may be named. Where there is a setup_context, it gets the defaults of those that are left out, too.
+        """
+        if cls.setup_context is not Function.setup_context:
+            args = _complete(cls, args, kwargs)
+        elif kwargs:
+            args = _by_position(cls, (None, *args), kwargs)[1:]
         ctx = _context_type(cls)()
         level = max(map(_C.level_of, args), default=0)
         if level:
@@ -157,6 +165,24 @@ class Function(FunctionCtx):
         single = not isinstance(result, tuple)
         outputs = _finish(cls, ctx, args, (result,) if single else result, record)
         return outputs[0] if single else outputs
+
+
+def _complete(cls, args, kwargs):
+    """All arguments of forward by position: setup_context gets the defaults, too, and backward answers for them."""
+    count = cls.__dict__.get("_positional")
+    if count is None:
+        parameters = signature(cls.forward).parameters.values()
+        count = cls._positional = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    return args if not kwargs and len(args) >= count else _by_position(cls, args, kwargs)
+
+
+def _by_position(cls, args, kwargs):
+    bound = signature(cls.forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    if any(name in kwargs for name in bound.kwargs):
+        raise TypeError(f"{cls.__name__}.apply: {', '.join(bound.kwargs)} of forward can be given by name only, and "
+                        "backward has no place for such arguments; take the * out of its signature")
+    return bound.args
 
 
 def _apply_at_level(cls, ctx, args, level):
