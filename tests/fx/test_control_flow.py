@@ -88,6 +88,40 @@ def test_integers_that_a_loop_carries_are_open():
         make_fx(counting)(x)
 
 
+@pytest.mark.parametrize("mode", (*MODES, "symbolic"))
+def test_a_loop_carries_trees(mode):
+    def f(k, tree):
+        return while_loop(lambda k, tree: k > 0, lambda k, tree: (k - 1, {"x": tree["y"].sin(), "y": tree["x"] + 1}),
+                          (k, tree))
+
+    tree = {"x": flambeau.zeros(2), "y": flambeau.ones(2)}
+    gm = make_fx(f, tracing_mode=mode)(flambeau.tensor(2), tree)
+    k, found = gm(flambeau.tensor(3), tree)
+    assert k == 0 and flambeau.equal(found["y"], f(flambeau.tensor(3), tree)[1]["y"])
+
+
+def summed(x):
+    total, steps = scan(lambda total, row: (total + row, total * row), flambeau.zeros(2), x)
+    return total, map(lambda row: row * 2, steps), flambeau.ones(steps.shape[0])
+
+
+def slopes(x, w):
+    with flambeau.enable_grad():
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        return flambeau.autograd.grad(map(lambda row, w: (row * w).sin(), x, w).sum(), [x, w])
+
+
+def test_lengths_of_maps_and_scans_are_open():
+    w, longer = flambeau.randn(2), flambeau.randn(5, 2)
+    gm = make_fx(summed, tracing_mode="symbolic")(flambeau.randn(3, 2))
+    assert all(flambeau.equal(a, b) for a, b in zip(gm(longer), summed(longer), strict=True))
+    gm = make_fx(slopes, tracing_mode="symbolic")(flambeau.randn(3, 2), w)
+    assert len(gm.graph.find_nodes(op="call_function", target=map)) == 2
+    assert all(flambeau.allclose(a, b) for a, b in zip(gm(longer, w), slopes(longer, w), strict=True))
+    with pytest.raises(NotImplementedError, match="length that is not open"):
+        make_fx(lambda x: summed(x.requires_grad_()), tracing_mode="symbolic")(flambeau.randn(3, 2))
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_scan(mode, reverse):

@@ -2,7 +2,7 @@
 
 from ..ops.kinds import OPS
 from ..ops.random import MEMORY
-from .batched import DRAWS, Batched, BatchFrame, front
+from .batched import DRAWS, Batched, BatchFrame, elementwise, front
 from .levels import below, innermost
 
 #: factories: the position of their size
@@ -26,6 +26,14 @@ def _pointwise(op, size, values, marks, options):
     return op(value, *values[1:], **options)
 
 
+def _of_tensors(op, size, values, marks, options):
+    """Draws whose chances are tensors, too."""
+    if any(v.ndim == m for v, m in zip(values, marks, strict=True)):  # single numbers, which promotion would convert
+        return NotImplemented
+    first = values[0] if marks[0] else OPS["contiguous"](front(values[0], False, size))
+    return elementwise(op, size, [first, *values[1:]], [True, *marks[1:]], options)
+
+
 def _memory(shape, like, options):
     frame = innermost()
     if frame is None or (like is not None and not _needs_batch(frame, like)):
@@ -45,3 +53,4 @@ def _needs_batch(frame, like):
 MEMORY["make"] = _memory
 DRAWS.update({name: _factory(at) for name, at in _SIZES.items()})
 DRAWS.update(dict.fromkeys(_POINTWISE, _pointwise))
+DRAWS.update(dict.fromkeys(("bernoulli_tensor", "bernoulli_tensor_"), _of_tensors))
