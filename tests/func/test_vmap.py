@@ -254,3 +254,13 @@ def test_the_function_made_has_the_name_of_the_one_given(name):
         return x
 
     assert getattr(flambeau.func, name)(loss).__name__ == "loss"
+
+
+def test_elements_that_go_different_ways():
+    def f(x):
+        return flambeau.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 10, (x,))
+
+    x = flambeau.tensor([-1.0, 0.5, 2.0])
+    same(vmap(f)(x), flambeau.tensor([-10.0, 1.5, 3.0]))
+    same(vmap(grad(f))(x), flambeau.tensor([10.0, 1.0, 1.0]))
+    same(vmap(vmap(f))(flambeau.stack([x, -x])), flambeau.tensor([[-10.0, 1.5, 3.0], [2.0, -5.0, -20.0]]))

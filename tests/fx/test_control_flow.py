@@ -100,6 +100,41 @@ def test_a_loop_carries_trees(mode):
     assert k == 0 and flambeau.equal(found["y"], f(flambeau.tensor(3), tree)[1]["y"])
 
 
+def nested(x):
+    def body(k, x):
+        return k + 1, while_loop(lambda j, x: j < 2, lambda j, x: (j + 1, x * 2), (k * 0, x))[1]
+
+    return while_loop(lambda k, x: k < 3, body, (flambeau.tensor(0), x))[1]
+
+
+@pytest.mark.parametrize("program", [
+    nested, lambda x: map(lambda row: while_loop(lambda r: r.sum() < 5, lambda r: (r + 1,), (row,))[0], x),
+    lambda x: cond(x.sum() > 0, lambda x: while_loop(lambda r: r.sum() < 5, lambda r: (r + 1,), (x,))[0],
+                   lambda x: x - 1, (x,))])
+def test_loops_inside_others(program):
+    x = flambeau.randn(3, 2)
+    for mode in ("fake", "symbolic"):
+        gm = make_fx(program, tracing_mode=mode)(x)
+        assert all(flambeau.equal(gm(y), program(y)) for y in (x, -x, x + 1))
+    exported = flambeau.export.export(Calls(program), (x,)).module()
+    assert flambeau.equal(exported(-x), program(-x))
+
+
+def test_places_that_a_loop_carries():
+    def body(k, x):
+        flambeau._check(k >= 0)
+        flambeau._check(k < x.shape[0])
+        x = x.clone()
+        x.select(0, k).add_(k)
+        return k + 1, x
+
+    def program(x):
+        return while_loop(lambda k, x: k < x.shape[0], body, (0, x))[1]
+
+    x = flambeau.randn(4, 2)
+    assert flambeau.equal(flambeau.export.export(Calls(program), (x,)).module()(x), program(x))
+
+
 def summed(x):
     total, steps = scan(lambda total, row: (total + row, total * row), flambeau.zeros(2), x)
     return total, map(lambda row: row * 2, steps), flambeau.ones(steps.shape[0])

@@ -8,7 +8,6 @@ import importlib
 import warnings
 from contextlib import contextmanager
 from functools import wraps
-from inspect import signature
 from types import SimpleNamespace
 from weakref import ref
 
@@ -171,13 +170,17 @@ def _complete(cls, args, kwargs):
     """All arguments of forward by position: setup_context gets the defaults, too, and backward answers for them."""
     count = cls.__dict__.get("_positional")
     if count is None:
-        parameters = signature(cls.forward).parameters.values()
+        parameters = _signature(cls).parameters.values()
         count = cls._positional = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
     return args if not kwargs and len(args) >= count else _by_position(cls, args, kwargs)
 
 
+def _signature(cls):
+    return importlib.import_module("inspect").signature(cls.forward)  # not sooner: few programs ask
+
+
 def _by_position(cls, args, kwargs):
-    bound = signature(cls.forward).bind(*args, **kwargs)
+    bound = _signature(cls).bind(*args, **kwargs)
     bound.apply_defaults()
     if any(name in kwargs for name in bound.kwargs):
         raise TypeError(f"{cls.__name__}.apply: {', '.join(bound.kwargs)} of forward can be given by name only, and "

@@ -5,6 +5,7 @@ argument of the Node; both branches of a `cond` then take the same.
 """
 
 import operator
+from contextlib import contextmanager
 
 import flambeau
 
@@ -52,6 +53,20 @@ def capture(mode, op, functions, operands):
         mode, functions, operands)
 
 
+@contextmanager
+def _own_assertions(tracer, env):
+    """What a branch states about values, its graph asserts."""
+    if env is None:
+        yield
+        return
+    before, env.assertions = env.assertions, []
+    try:
+        yield
+        tracer.size_nodes.assertions(env)
+    finally:
+        env.assertions = before
+
+
 class _Branch:
     """The graph of one function on fake arguments."""
 
@@ -67,7 +82,7 @@ class _Branch:
         self.tracer._constant_of = self._from_outside
         inner = type(mode)(self.tracer, "fake", mode.decomposition_table, mode.record_stack_traces)
         inner.shape_env = mode.shape_env
-        with self.fake, inner:
+        with self.fake, inner, _own_assertions(self.tracer, mode.shape_env):
             self.result = function(*self.values)
         self.leaves, self.spec = _pytree.tree_flatten(self.result)
         self.tracer.renew_constants()
