@@ -390,3 +390,26 @@ def test_integers_have_no_tangents():
 def test_variable_of_what_is_no_tensor():
     with pytest.raises(TypeError, match="expected a Tensor, got list"):
         flambeau.autograd.Variable([1.0])
+
+
+def test_tuples_stay_tuples_in_transforms():
+    class Picked(Function):
+        @staticmethod
+        def forward(x, at=(1, 0)):
+            return x[at]
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def jvp(ctx, x, at):
+            return x[1, 0]
+
+        @staticmethod
+        def vmap(info, in_dims, x, at):
+            return Picked.apply(x, (slice(None), *at)), 0
+
+    x = flambeau.arange(12.0).reshape(2, 3, 2)
+    assert flambeau.vmap(Picked.apply)(x).tolist() == [2, 8]
+    assert [y.item() for y in flambeau.func.jvp(Picked.apply, (x[1],), (x[0],))] == [8, 2]

@@ -34,6 +34,7 @@ def apply_batched(frame, cls, ctx, args):
     if cls.setup_context is Function.setup_context:
         _refuse_ctx(cls)
     values, marks, some = frame.open(args)
+    values = _of_their_types(values, args)
     if not some:
         return _closed(frame, cls.apply(*values), None)
     written = cls.vmap is not Function.vmap
@@ -51,6 +52,11 @@ def apply_batched(frame, cls, ctx, args):
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise RuntimeError(f"Expected the {cls.__name__}.vmap staticmethod to return (outputs, out_dims)")
     return _closed(frame, *returned)
+
+
+def _of_their_types(values, args):
+    """Tuples stay tuples: as an index, say, a list is another."""
+    return [tuple(v) if type(a) is tuple else v for v, a in zip(values, args, strict=True)]
 
 
 def _dims(mark):
@@ -153,6 +159,7 @@ def apply_dual(frame, cls, ctx, args):
         raise NotImplementedError(f"{cls.__name__}: forward-mode differentiation needs its jvp; add a staticmethod "
                                   "jvp(ctx, *tangents)")
     primals, tangents = frame.open(args)
+    primals = _of_their_types(primals, args)
     if cls.setup_context is Function.setup_context:
         if not frame.by_hand:
             _refuse_ctx(cls)
