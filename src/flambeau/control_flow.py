@@ -9,9 +9,12 @@ import builtins
 
 from . import _C
 from ._shown import shown
+from ._subclasses.fake import FakeTensor
 from ._tensor.overriding import _modes, asked, overriding
 from ._transforms import vmap
-from .ops import joining, views
+from ._transforms.batched import Batched
+from ._transforms.levels import Wrapper
+from .ops import joining, masks, views
 from .ops.dims import wrap_dim
 from .ops.namespaces import namespace
 from .utils import _pytree
@@ -63,7 +66,26 @@ def cond(pred, true_fn, false_fn, operands=()):
                                (pred, true_fn, false_fn, operands), {})
         if taken:
             return result
+    if _differs(pred):
+        return _chosen(pred, true_fn(*operands), false_fn(*operands))
     return (true_fn if _truth("cond", pred) else false_fn)(*operands)
+
+
+def _differs(pred):
+    """Whether a `vmap` that runs has a truth for each element."""
+    while isinstance(pred, Wrapper):
+        if isinstance(pred, Batched) and pred.batched:
+            return True
+        pred = pred.value
+    return False
+
+
+def _chosen(pred, yes, no):
+    """Both results where elements of a batch go different ways: each takes its own."""
+    (a, spec), (b, other) = _pytree.tree_flatten(yes), _pytree.tree_flatten(no)
+    if spec != other:
+        raise RuntimeError(f"cond: true_fn and false_fn must return the same structure, got {spec} and {other}")
+    return _pytree.tree_unflatten([masks.where(pred.reshape(()), x, y) for x, y in zip(a, b, strict=True)], spec)
 
 
 def while_loop(cond_fn, body_fn, carried_inputs, additional_inputs=()):
@@ -79,13 +101,18 @@ def while_loop(cond_fn, body_fn, carried_inputs, additional_inputs=()):
                            (cond_fn, body_fn, carried, additional), {})
     if taken:
         return result
-    while _truth("while_loop", cond_fn(*carried, *additional)):
+    more = cond_fn(*carried, *additional)
+    unknown = isinstance(more, FakeTensor) and more.constant is None  # then one step tells what the results look like
+    while unknown or _truth("while_loop", more):
         result = body_fn(*carried, *additional)
         result = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         if len(result) != len(carried):
             raise RuntimeError(f"while_loop: body_fn must return as many values as are carried, {len(carried)}, got "
                                f"{len(result)}")
         carried = result
+        if unknown:
+            break
+        more = cond_fn(*carried, *additional)
     return carried
 
 

@@ -4,6 +4,7 @@ import pytest
 
 import flambeau
 from flambeau.as_torch import functorch
+from flambeau.as_torch.functorch.experimental import chunk_vmap
 
 from .test_process import served
 
@@ -46,3 +47,15 @@ def test_tied_parameters_are_given_once():
     function, parameters = functorch.make_functional(model)
     assert len(parameters) == 3
     assert function(parameters, flambeau.ones(2)).equal(model(flambeau.ones(2)))
+
+
+def test_vmap_in_pieces():
+    pieces = []
+
+    def seen(x):
+        pieces.append(x)
+        return x * 2
+
+    x = flambeau.arange(12.).reshape(3, 4)
+    assert flambeau.equal(chunk_vmap(seen, in_dims=1, out_dims=1, chunks=3)(x), x * 2)
+    assert len(pieces) == 2  # of two elements each

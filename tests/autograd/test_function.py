@@ -340,3 +340,76 @@ def test_saved_tensors_by_their_old_name():
     with pytest.warns(DeprecationWarning, match="saved_tensors"):
         Square.apply(x).backward()
     assert x.grad.item() == 6
+
+
+class Power(Function):
+    @staticmethod
+    def forward(x, n=3):
+        return x ** n
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.n = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * ctx.n * x ** (ctx.n - 1), None
+
+
+@pytest.mark.parametrize(("args", "kwargs", "slope"), [((), {}, 12), ((2,), {}, 4), ((), {"n": 4}, 32)])
+def test_arguments_left_out_and_arguments_by_name(args, kwargs, slope):
+    x = flambeau.tensor(2.0, requires_grad=True)
+    Power.apply(x, *args, **kwargs).backward()
+    assert x.grad.item() == slope
+    assert flambeau.func.grad(lambda x: Power.apply(x, *args, **kwargs))(x.detach()).item() == slope
+    with pytest.raises(TypeError, match="unexpected"):
+        Power.apply(x, m=1)
+
+
+def test_integers_have_no_tangents():
+    seen = []
+
+    class Both(Function):
+        @staticmethod
+        def forward(ctx, x, n):
+            return x * n
+
+        @staticmethod
+        def jvp(ctx, x, n):
+            seen.append(n)
+            return x
+
+    with flambeau.autograd.forward_ad.dual_level():
+        dual = flambeau.autograd.forward_ad.make_dual(flambeau.ones(1), flambeau.ones(1))
+        Both.apply(dual, flambeau.tensor(3))
+    assert seen == [None]
+
+
+def test_variable_of_what_is_no_tensor():
+    with pytest.raises(TypeError, match="expected a Tensor, got list"):
+        flambeau.autograd.Variable([1.0])
+
+
+def test_tuples_stay_tuples_in_transforms():
+    class Picked(Function):
+        @staticmethod
+        def forward(x, at=(1, 0)):
+            return x[at]
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def jvp(ctx, x, at):
+            return x[1, 0]
+
+        @staticmethod
+        def vmap(info, in_dims, x, at):
+            return Picked.apply(x, (slice(None), *at)), 0
+
+    x = flambeau.arange(12.0).reshape(2, 3, 2)
+    assert flambeau.vmap(Picked.apply)(x).tolist() == [2, 8]
+    assert [y.item() for y in flambeau.func.jvp(Picked.apply, (x[1],), (x[0],))] == [8, 2]

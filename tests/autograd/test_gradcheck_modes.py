@@ -121,3 +121,25 @@ def test_functions_that_draw_again_what_they_drew():
     for fast_mode in (False, True):
         assert gradcheck(noisy, (x,), fast_mode=fast_mode, check_forward_ad=True)
     assert flambeau.equal(flambeau.get_rng_state(), before)
+
+
+def test_functions_with_their_context_in_forward_are_checked_in_every_mode():
+    class Product(flambeau.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(x, y)
+            ctx.save_for_forward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, y = ctx.saved_tensors
+            return grad * y, grad * x
+
+        @staticmethod
+        def jvp(ctx, a, b):
+            x, y = ctx.saved_tensors
+            return a * y + x * b
+
+    inputs = [flambeau.randn(3, dtype=flambeau.float64, requires_grad=True) for _ in range(2)]
+    assert flambeau.autograd.gradcheck(Product.apply, inputs, check_forward_ad=True, check_batched_forward_grad=True)

@@ -324,3 +324,49 @@ def test_tensors_of_a_level_after_its_end():
     jvp(lambda x: escaped.append(x) or x, (x,), (x,))
     with pytest.raises(RuntimeError, match="left the transform"):
         escaped[0] * 2
+
+
+def test_arguments_beside_the_differentiated_ones_can_be_written():
+    jacobian = jacfwd(lambda x, y: y.copy_(2 * x))(flambeau.ones(2), flambeau.zeros(2))
+    assert_close(jacobian, 2 * flambeau.eye(2))
+
+
+class Doubled(flambeau.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.mul_(2)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_dirty(inputs[0])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent.mul_(2)
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return Doubled.apply(x), in_dims[0]
+
+
+def test_functions_that_write_into_their_input():
+    def call(x):
+        copy = x * 1
+        assert Doubled.apply(copy) is copy
+        return (copy * copy).sum()
+
+    x = flambeau.tensor([1., 2.])
+    assert_close(jvp(call, (x,), (flambeau.ones(2),)), (flambeau.tensor(20.), flambeau.tensor(24.)))
+    assert_close(hessian(call)(x), 8 * flambeau.eye(2))
+    assert_close(vmap(grad(call))(flambeau.ones(3, 2)), flambeau.full((3, 2), 8.))
+
+    def through_a_view(x):
+        whole = flambeau.zeros_like(x)
+        Doubled.apply(whole[0].add_(x[0]))
+        return whole
+
+    assert_close(jvp(through_a_view, (x,), (flambeau.ones(2),))[1], flambeau.tensor([2., 0.]))

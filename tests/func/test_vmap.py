@@ -207,3 +207,60 @@ def test_containers_take_batches_by_steps_of_their_own(monkeypatch):
 def test_chunks_keep_keyword_arguments():
     x = flambeau.randn(5, 3)
     same(vmap(lambda t, s, *, c: t * s + c, (0, None), chunk_size=2)(x, 2.0, c=flambeau.ones(3)), x * 2 + 1)
+
+
+def test_one_draw_for_all_elements_is_one_in_every_piece_and_from_every_generator():
+    out = vmap(lambda a: a + flambeau.rand(()), randomness="same", chunk_size=2)(flambeau.zeros(5))
+    assert len(set(out.tolist())) == 1
+    generator = flambeau.Generator().manual_seed(0)
+    out = vmap(lambda a: a.uniform_(generator=generator), randomness="same")(flambeau.zeros(5))
+    assert len(set(out.tolist())) == 1
+
+
+@pytest.mark.parametrize("draw", [
+    lambda a: flambeau.normal(0.0, 1.0, (8,)), lambda a: flambeau.normal(a, 1.0), lambda a: flambeau.bernoulli(a, 0.5),
+    lambda a: flambeau.nn.functional.alpha_dropout(flambeau.ones(32), 0.5, True),
+    lambda a: flambeau.nn.functional.feature_alpha_dropout(a.expand(4, 8), 0.5, True),
+    lambda a: flambeau.nn.functional.dropout2d(flambeau.ones(4, 8, 1, 1)),
+    lambda a: flambeau.nn.functional.gumbel_softmax(flambeau.zeros(8)),
+])
+def test_operators_made_of_draws_draw_for_each_element(draw):
+    x = flambeau.zeros(3, 8)
+    flambeau.manual_seed(0)
+    out = vmap(draw, randomness="different")(x)
+    assert not flambeau.equal(out[0], out[1]) and not flambeau.equal(out[1], out[2])
+    twice = vmap(vmap(draw, randomness="different"), randomness="different")(flambeau.zeros(2, 2, 8))
+    assert len({tuple(row.flatten().tolist()) for row in twice.flatten(0, 1)}) == 4
+
+
+def test_outputs_without_a_batch_may_be_anything():
+    assert vmap(lambda a: "text", out_dims=None)(flambeau.ones(2)) == "text"
+    doubled, kind = vmap(lambda a: (2 * a, a.dtype), out_dims=(0, None))(flambeau.ones(2))
+    assert doubled.tolist() == [2, 2] and kind is flambeau.float32
+    with pytest.raises(ValueError, match="must be a Tensor"):
+        vmap(lambda a: (a, 1))(flambeau.ones(2))
+
+
+def test_matrices_of_the_wrong_dimensions():
+    with pytest.raises(RuntimeError, match="mm"):
+        vmap(flambeau.mm)(flambeau.ones(3, 2, 2), flambeau.ones(3, 2))
+    with pytest.raises(RuntimeError, match="mm"):
+        vmap(flambeau.mm, in_dims=(None, 0))(flambeau.ones(2, 2), flambeau.ones(3, 2))
+
+
+@pytest.mark.parametrize("name", ["grad", "grad_and_value", "jacrev", "jacfwd", "hessian", "vmap"])
+def test_the_function_made_has_the_name_of_the_one_given(name):
+    def loss(x):
+        return x
+
+    assert getattr(flambeau.func, name)(loss).__name__ == "loss"
+
+
+def test_elements_that_go_different_ways():
+    def f(x):
+        return flambeau.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 10, (x,))
+
+    x = flambeau.tensor([-1.0, 0.5, 2.0])
+    same(vmap(f)(x), flambeau.tensor([-10.0, 1.5, 3.0]))
+    same(vmap(grad(f))(x), flambeau.tensor([10.0, 1.0, 1.0]))
+    same(vmap(vmap(f))(flambeau.stack([x, -x])), flambeau.tensor([[-10.0, 1.5, 3.0], [2.0, -5.0, -20.0]]))

@@ -10,6 +10,15 @@ from flambeau.fx.experimental.proxy_tensor import make_fx
 MODES = ("real", "fake")
 
 
+class Calls(flambeau.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
 def branching(x, y):
     z = y * 2
     return cond(x.sum() > 0, lambda a: a * z, lambda a: a - z * z, (x,)) + 1
@@ -62,6 +71,90 @@ def test_while_loop(mode):
     assert gm(flambeau.tensor(3), flambeau.ones(2))[1].tolist() == [4, 4] and len(gm.graph.nodes) == 8
     with pytest.raises(NotImplementedError, match="no derivative"):
         make_fx(f, tracing_mode=mode)(flambeau.tensor(0), flambeau.ones(2, requires_grad=True))
+
+
+def counting(x):
+    steps, y = while_loop(lambda k, x: k + 1 < x.shape[0], lambda k, x: (k + 1, x.sin() * k), (0, x))
+    return y + steps, steps
+
+
+def test_integers_that_a_loop_carries_are_open():
+    x = flambeau.randn(5, 3)
+    for program in (make_fx(counting, tracing_mode="symbolic")(x),
+                    flambeau.export.export(Calls(counting), (x,)).module()):
+        result, steps = program(x)
+        assert steps == 4 and flambeau.equal(result, counting(x)[0])
+    with pytest.raises(RuntimeError, match="carried value 0 is 0 and becomes 1"):
+        make_fx(counting)(x)
+
+
+@pytest.mark.parametrize("mode", (*MODES, "symbolic"))
+def test_a_loop_carries_trees(mode):
+    def f(k, tree):
+        return while_loop(lambda k, tree: k > 0, lambda k, tree: (k - 1, {"x": tree["y"].sin(), "y": tree["x"] + 1}),
+                          (k, tree))
+
+    tree = {"x": flambeau.zeros(2), "y": flambeau.ones(2)}
+    gm = make_fx(f, tracing_mode=mode)(flambeau.tensor(2), tree)
+    k, found = gm(flambeau.tensor(3), tree)
+    assert k == 0 and flambeau.equal(found["y"], f(flambeau.tensor(3), tree)[1]["y"])
+
+
+def nested(x):
+    def body(k, x):
+        return k + 1, while_loop(lambda j, x: j < 2, lambda j, x: (j + 1, x * 2), (k * 0, x))[1]
+
+    return while_loop(lambda k, x: k < 3, body, (flambeau.tensor(0), x))[1]
+
+
+@pytest.mark.parametrize("program", [
+    nested, lambda x: map(lambda row: while_loop(lambda r: r.sum() < 5, lambda r: (r + 1,), (row,))[0], x),
+    lambda x: cond(x.sum() > 0, lambda x: while_loop(lambda r: r.sum() < 5, lambda r: (r + 1,), (x,))[0],
+                   lambda x: x - 1, (x,))])
+def test_loops_inside_others(program):
+    x = flambeau.randn(3, 2)
+    for mode in ("fake", "symbolic"):
+        gm = make_fx(program, tracing_mode=mode)(x)
+        assert all(flambeau.equal(gm(y), program(y)) for y in (x, -x, x + 1))
+    exported = flambeau.export.export(Calls(program), (x,)).module()
+    assert flambeau.equal(exported(-x), program(-x))
+
+
+def test_places_that_a_loop_carries():
+    def body(k, x):
+        flambeau._check(k >= 0)
+        flambeau._check(k < x.shape[0])
+        x = x.clone()
+        x.select(0, k).add_(k)
+        return k + 1, x
+
+    def program(x):
+        return while_loop(lambda k, x: k < x.shape[0], body, (0, x))[1]
+
+    x = flambeau.randn(4, 2)
+    assert flambeau.equal(flambeau.export.export(Calls(program), (x,)).module()(x), program(x))
+
+
+def summed(x):
+    total, steps = scan(lambda total, row: (total + row, total * row), flambeau.zeros(2), x)
+    return total, map(lambda row: row * 2, steps), flambeau.ones(steps.shape[0])
+
+
+def slopes(x, w):
+    with flambeau.enable_grad():
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        return flambeau.autograd.grad(map(lambda row, w: (row * w).sin(), x, w).sum(), [x, w])
+
+
+def test_lengths_of_maps_and_scans_are_open():
+    w, longer = flambeau.randn(2), flambeau.randn(5, 2)
+    gm = make_fx(summed, tracing_mode="symbolic")(flambeau.randn(3, 2))
+    assert all(flambeau.equal(a, b) for a, b in zip(gm(longer), summed(longer), strict=True))
+    gm = make_fx(slopes, tracing_mode="symbolic")(flambeau.randn(3, 2), w)
+    assert len(gm.graph.find_nodes(op="call_function", target=map)) == 2
+    assert all(flambeau.allclose(a, b) for a, b in zip(gm(longer, w), slopes(longer, w), strict=True))
+    with pytest.raises(NotImplementedError, match="length that is not open"):
+        make_fx(lambda x: summed(x.requires_grad_()), tracing_mode="symbolic")(flambeau.randn(3, 2))
 
 
 @pytest.mark.parametrize("reverse", [False, True])

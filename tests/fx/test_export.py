@@ -422,3 +422,24 @@ def test_gradients_end_where_the_module_detaches():
     program = flambeau.export.export(Net(), (flambeau.ones(2),))
     assert gradients(program.module()) == expected == [[3, 4], [3, 8]]
     assert gradients(program.run_decompositions().module()) == expected
+
+
+class Picks(flambeau.nn.Module):
+    def forward(self, x, at):
+        k = at.item()
+        flambeau._check(k >= 0)
+        flambeau._check(k < x.shape[0])
+        y = x.clone()
+        y.select(0, k).add_(k)
+        return x[k] + k, y, x[:k], x.nonzero()[k]
+
+
+@pytest.mark.parametrize("open_rows", [False, True])
+def test_places_that_values_decide(open_rows):
+    shapes = {"x": {0: flambeau.export.Dim("rows", min=3, max=50)}, "at": None} if open_rows else None
+    x, at = flambeau.randn(5, 3), flambeau.tensor(2)
+    program = flambeau.export.export(Picks(), (x, at), dynamic_shapes=shapes).module()
+    for rows in (x, flambeau.randn(9, 3)) if open_rows else (x,):
+        for k in (0, len(rows) - 1):
+            args = rows, flambeau.tensor(k)
+            assert all(flambeau.equal(a, b) for a, b in zip(program(*args), Picks()(*args), strict=True))

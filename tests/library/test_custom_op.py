@@ -1,5 +1,7 @@
 """Operators of one's own: schemas, autograd, fake implementations, modes, and what is refused."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -235,6 +237,18 @@ def _same(x: Tensor) -> Tensor:
     return x
 
 
+def test_operators_of_a_library_may_return_what_they_got():
+    lib = library.Library("testlib", "FRAGMENT")
+    lib.define("given(Tensor x) -> Tensor")
+    lib.impl("given", _same, "CPU")
+    x = flambeau.ones(2)
+    assert flambeau.ops.testlib.given(x) is x
+    library.register_autograd("testlib::given", lambda ctx, g: 3 * g)
+    leaf = flambeau.ones(2, requires_grad=True)
+    flambeau.ops.testlib.given(leaf).sum().backward()
+    assert leaf.grad.tolist() == [3, 3]
+
+
 def test_library_objects():
     lib = library.Library("testlib2", "DEF")
     lib.define("scale(Tensor x, int k=2) -> Tensor")
@@ -413,3 +427,12 @@ def test_super_dispatch_runs_the_operator_on_the_values():
     assert type(result) is Tensor and result.tolist() == [2, 2] and seen == ["add"]
     assert type(x.as_subclass(Plain) + 1) is Plain
     assert flambeau.nn.Linear(2, 2)(x).requires_grad
+
+
+def test_copies_are_the_operator_itself():
+    op = library.custom_op("testlib::copied", mutates_args=())(_cube)
+    for each in (flambeau.ops.testlib.copied, flambeau.ops.testlib.copied.default, flambeau.ops.aten.add):
+        assert copy.deepcopy(each) is each
+    assert copy.deepcopy(op)(flambeau.tensor([2.0])).item() == 8
+    traced = make_fx(lambda x: op(x) + 1)(flambeau.ones(1))
+    assert copy.deepcopy(traced)(flambeau.tensor([2.0])).item() == 9

@@ -154,3 +154,16 @@ def test_which_modules_run():
 def test_modules_that_are_named_are_found_anyway():
     with pytest.warns(UserWarning, match="mods is not needed"), FlopCounterMode(nn.Linear(1, 1), display=False):
         pass
+
+
+def test_scaled_products_and_formulas_that_get_tensors():
+    a, b, one = flambeau.ones(16, 32).to(flambeau.float8_e4m3fn), flambeau.ones(32, 16), flambeau.ones(())
+
+    def elements(*args, out_val):
+        return out_val.numel()
+
+    elements._get_raw = True
+    with FlopCounterMode(display=False, custom_mapping={flambeau.ops.aten.add: elements}) as mode:
+        flambeau._scaled_mm(a, b.t().contiguous().t().to(flambeau.float8_e4m3fn), one, one)
+        one + flambeau.ones(5)
+    assert mode.get_total_flops() == 2 * 16 * 32 * 16 + 5

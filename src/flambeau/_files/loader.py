@@ -86,6 +86,7 @@ class Loader:
         self.mapped = mapped  # the file's memory, with mmap=True
         self.encoding = encoding
         self.skip_data = skip_data
+        self.fake = type(flambeau.empty(0, device="cpu")) is not flambeau.Tensor  # a FakeTensorMode is on: no values
         self.memory = {}
         self.states = {}      # id of an object -> its attributes
         self.kept = []        # those objects: their ids must stay theirs
@@ -164,7 +165,7 @@ class Loader:
             raise PickleError(f"a storage of the kind {shown(kind)}")
         if number not in self.memory:
             memory = self.fetch(number, count * item)
-            if self.swapped:
+            if self.swapped and not self.fake:
                 memory = _other_order(memory, dtype)
             self.memory[number] = self.place(memory, location)
         memory = self.memory[number]
@@ -190,7 +191,7 @@ class Loader:
         """The bytes of a storage as a uint8 tensor."""
         entry = "data/" + number
         size = self.archive.size(entry)
-        if self.skip_data:
+        if self.skip_data or self.fake:
             return flambeau.empty(size, dtype=flambeau.uint8, device="cpu")
         if self.mapped is not None and not self.swapped and self.archive.offset(entry) % _LEAST_ALIGNMENT == 0:
             start = self.archive.offset(entry)
@@ -263,8 +264,8 @@ class Loader:
         _check_layout(offset, size, stride, room, dtype)
         _check_flag(requires_grad)
         conj, neg = _bits(metadata, dtype)
-        if memory.device.type == "meta":
-            result = flambeau.empty_strided(size, stride, dtype=dtype, device="meta")
+        if memory.device.type == "meta" or self.fake:
+            result = flambeau.empty_strided(size, stride, dtype=dtype, device=memory.device)
         else:
             result = _C.storage_view(memory, dtype, offset, size, stride)
         result = as_lazy(result, conj, neg)

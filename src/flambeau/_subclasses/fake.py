@@ -5,6 +5,7 @@ from contextvars import ContextVar
 from .. import _C
 from .._symbolic.expressions import Call
 from .._symbolic.numbers import SymFloat, SymNode
+from .._tensor.overriding import disable_torch_dispatch
 
 #: where a program keeps detach() as a step, what gives its result for a tensor; None elsewhere: the tensor's own memory
 detaching = ContextVar("detaching", default=None)
@@ -44,6 +45,8 @@ class FakeTensor(_C.Tensor):
     """
 
     __torch_function__ = _C._disabled_torch_function_impl
+    #: the values, where they are known: of a tensor made of Python's numbers, and of numbers computed from such
+    constant = None
 
     @staticmethod
     def __new__(cls, meta, device, mode):
@@ -78,8 +81,14 @@ class FakeTensor(_C.Tensor):
     def data(self, value):
         _C.Tensor.data.__set__(self, value)
 
+    def untyped_storage(self):
+        """The memory that it would have, without values: so large, and the same for its views."""
+        return self.meta.untyped_storage()
+
     def item(self):
         """The number in it: where sizes may be open, an open one."""
+        if self.constant is not None:
+            return value_of(self)
         env = self.fake_mode.shape_env
         return _C.Tensor.item(self) if env is None else opened(self, env)
 
@@ -87,6 +96,12 @@ class FakeTensor(_C.Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         mode = next(a.fake_mode for a in leaves(args, kwargs or {}) if isinstance(a, FakeTensor))
         return mode.run(func, args, kwargs or {})
+
+
+def value_of(tensor):
+    """The number in a tensor whose values are known."""
+    with disable_torch_dispatch():
+        return tensor.constant.item()
 
 
 def is_fake(x):

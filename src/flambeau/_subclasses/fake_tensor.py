@@ -1,5 +1,8 @@
 """FakeTensorMode: operators run on the `meta` device, for the sizes of the example or for sizes that are open."""
 
+from collections import defaultdict
+from weakref import WeakSet
+
 from .. import _C
 from .._tensor.overriding import TorchDispatchMode, disable_torch_dispatch
 from ..utils._pytree import tree_map
@@ -8,7 +11,7 @@ from .fake import DynamicOutputShapeException as DynamicOutputShapeException
 from .fake import FakeTensor as FakeTensor
 from .fake import UnsupportedFakeTensorException as UnsupportedFakeTensorException
 from .fake import is_fake as is_fake
-from .fake import leaves
+from .fake import leaves, value_of
 from .symbolic_rules import run_open
 from .symbolic_tensor import SymbolicTensor, sizes_of
 
@@ -16,17 +19,20 @@ from .symbolic_tensor import SymbolicTensor, sizes_of
 class FakeTensorMode(TorchDispatchMode):
     """Inside, operators give fake tensors, and nothing is computed.
 
-    allow_non_fake_inputs  real tensors may meet fake ones; allowed in any case, since their values are not read
-    shape_env              a ShapeEnv: sizes of what from_tensor is given may then be open
-    static_shapes          whether they are the example's all the same; what is left out: whether there is no shape_env
+    allow_fallback_kernels  whether an operator that cannot say how its result looks may compute it; all of them can say
+    allow_non_fake_inputs   real tensors may meet fake ones; allowed in any case, since their values are not read
+    shape_env               a ShapeEnv: sizes of what from_tensor is given may then be open
+    static_shapes           whether they are the example's all the same; what is left out: whether there is no shape_env
     """
 
-    def __init__(self, *, allow_non_fake_inputs=True, shape_env=None, static_shapes=None):
+    def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=True, shape_env=None, static_shapes=None):
         super().__init__()
+        self.allow_fallback_kernels = allow_fallback_kernels
         self.allow_non_fake_inputs = allow_non_fake_inputs
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self._known = {}
+        self._constants = defaultdict(WeakSet)  # memory of known values -> the tensors that have it
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None):
         """The fake form of a tensor: the same each time for the same tensor.
@@ -49,6 +55,10 @@ class FakeTensorMode(TorchDispatchMode):
             FakeTensor(meta, tensor.device, self)
         if tensor.requires_grad:
             fake.requires_grad_()
+        if getattr(tensor, "_is_param", False):
+            fake._is_param = True
+        if tensor.is_leaf and tensor.grad is not None:
+            fake.grad = self.from_tensor(tensor.grad, static_shapes=static_shapes, symbolic_context=symbolic_context)
         self._known[id(tensor)] = (tensor, fake)
         return fake
 
@@ -59,12 +69,31 @@ class FakeTensorMode(TorchDispatchMode):
             return FakeTensor(meta, tensor.device, self)
         return SymbolicTensor(meta, tensor.device, self, *sizes)
 
+    def after_making(self, tensor):
+        """A tensor made of Python's numbers as a fake one, whose values are known."""
+        if isinstance(tensor, FakeTensor) or tensor.layout is not _C.strided:
+            return None
+        meta = tensor if tensor.device.type == "meta" else tensor.to("meta")
+        return self._know(FakeTensor(meta, tensor.device, self), tensor)
+
+    def _know(self, fake, values):
+        fake.constant = values
+        self._constants[_C.storage_id(values)].add(fake)
+        return fake
+
+    def _forget(self, fake):
+        """The values of a tensor, and of those that share its memory, are known no more."""
+        for each in self._constants.pop(_C.storage_id(fake.constant), (fake,)):
+            each.constant = None
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return self.run(func, args, kwargs or {})
 
     def run(self, func, args, kwargs):
         """The fake result of an operator."""
         if getattr(func, "name", "") == "_local_scalar_dense":
+            if args[0].constant is not None:
+                return value_of(args[0])
             raise DataDependentOutputException(func)
         operator = getattr(func, "_operator", None)
         if operator is not None:  # of a library: what says how its result looks is made of operators itself
@@ -84,7 +113,23 @@ class FakeTensorMode(TorchDispatchMode):
             result = func(*inner_args, **inner_kwargs)
         if getattr(func, "is_inplace", False) and not isinstance(args[0], FakeTensor):
             args[0]._bump_version()  # a real tensor's values stay, and it counts as written
-        return self._outer(result, device, args, kwargs)
+        return self._outer(result, device, args, kwargs, self._computed(func, args, kwargs, result))
+
+    def _computed(self, func, args, kwargs, result):
+        """The values of a result: of one number or of a view, where those of all tensors in the call are known."""
+        tensors = [a for a in leaves(args, kwargs) if isinstance(a, _C.Tensor)]
+        known = [isinstance(t, FakeTensor) and t.constant is not None for t in tensors]
+        if True not in known:
+            return None
+        writes = getattr(func, "is_inplace", False)
+        small = isinstance(result, _C.Tensor) and (result.numel() <= 1 or writes or func.kind == "view")
+        if small and all(known) and not func.random and "out" not in kwargs:
+            with disable_torch_dispatch():
+                return func(*tree_map(_values, args), **tree_map(_values, kwargs))
+        for t in (args[0],) if writes else leaves(kwargs.get("out")):
+            if isinstance(t, FakeTensor) and t.constant is not None:
+                self._forget(t)
+        return None
 
     def _inner(self, value):
         if isinstance(value, FakeTensor):
@@ -107,12 +152,26 @@ class FakeTensorMode(TorchDispatchMode):
         dimensioned = [t for t in tensors if t.dim()] or tensors
         return dimensioned[0].device if dimensioned else _C.device("cpu")
 
-    def _outer(self, result, device, args, kwargs):
+    def _outer(self, result, device, args, kwargs, values):
         written = {id(a.meta): a for a in leaves(args, kwargs) if isinstance(a, FakeTensor)}
 
         def wrap(value):
             if not isinstance(value, _C.Tensor) or isinstance(value, FakeTensor):
                 return value
-            return written[id(value)] if id(value) in written else FakeTensor(value, device, self)
+            if id(value) in written:
+                return _resized(written[id(value)])
+            fake = FakeTensor(value, device, self)
+            return fake if values is None else self._know(fake, values)
 
         return tree_map(wrap, result)
+
+
+def _values(value):
+    return value.constant if isinstance(value, FakeTensor) else value
+
+
+def _resized(fake):
+    """The tensor, which out= or resize_ may have given another shape."""
+    if fake.shape != fake.meta.shape:
+        _C.set_like(fake, fake.meta, 0)
+    return fake

@@ -79,6 +79,12 @@ def recognised(sizes):
     return sizes if env is None else named(sizes)
 
 
+#: relation -> those that say more
+_STRONGER = {"Le": ("Lt", "Eq"), "Ge": ("Gt", "Eq"), "Ne": ("Lt", "Gt")}
+#: what may stand for a number that values decide, where the first choice does not agree with what is stated of it
+_STAND_INS = (2, 3, 5, 7, 11, 1, 0, -1)
+
+
 class ShapeEnv:
     """The open sizes of one trace.
 
@@ -228,7 +234,7 @@ class ShapeEnv:
         found = certain(statement, self.var_to_range)
         if found is None and free_symbols(statement) & self._stand_in.keys():
             facts = [self.replace(f) for f in self.deferred_runtime_asserts]
-            found = True if statement in facts else False if statement.contrary() in facts else None
+            found = True if _follows(statement, facts) else False if _follows(statement.contrary(), facts) else None
         return found
 
     def evaluate_expr(self, statement):
@@ -284,8 +290,24 @@ class ShapeEnv:
             self.deferred_runtime_asserts[self.replace(statement)] = None
             self.assertions += [node] if node is not None else []
             self._learn(self.replace(statement))
+            self._keep_to(self.replace(statement))
             return True
         return self.evaluate_expr(statement) if found is None else found
+
+    def _keep_to(self, statement):
+        """Chooses other numbers to stand for what values decide, where a statement about it does not hold for them."""
+        numbers = {**self.var_to_val, **self._stand_in}
+        if _holds(statement, numbers) and (not self._trials or _holds(statement, self._trials[0])):
+            return
+        for symbol in reversed([s for s in self._stand_in if s in free_symbols(statement)]):
+            low, high = self.var_to_range[symbol]
+            choice = next((n for n in (numbers[symbol], *_STAND_INS, high, low)
+                           if low <= n <= high and self.holds({**numbers, symbol: n})), None)
+            if choice is not None:
+                self._stand_in[symbol] = choice
+                self._base = {s: n for s, n in self._base.items() if s is not symbol}
+                break
+        self._trials = None
 
     defer_runtime_assert = assume
 
@@ -401,7 +423,7 @@ class ShapeEnv:
 
     def holds(self, values):
         """Whether all conditions hold under an assignment."""
-        return all(_holds(statement, values) for statement in self.facts())
+        return all(_holds(statement, values) for statement in (*self.facts(), *self.deferred_runtime_asserts))
 
     # ---- tokens ----
 
@@ -466,6 +488,12 @@ class ShapeEnv:
 
 def _listed(symbols):
     return ", ".join(sorted(map(repr, symbols)))
+
+
+def _follows(statement, facts):
+    """Whether a statement is one of the facts, or less than one of them says."""
+    stronger = _STRONGER.get(getattr(statement, "name", None), ())
+    return statement in facts or any(Relation(name, statement.left, statement.right) in facts for name in stronger)
 
 
 def _holds(statement, values):

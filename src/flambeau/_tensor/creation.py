@@ -45,10 +45,16 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if _cuda_is_open() and _lies_on_cuda(data):
         t = as_tensor(data).clone()
         return _finished(t if dtype is None else t.to(dtype), device or t.device, requires_grad)
-    t = _C.array(data.detach() if isinstance(data, _C.Tensor) else data, dtype, True)
-    if _modes.dispatch:
-        tell_mode("after_making", t)
+    t = _told(_C.array(data.detach() if isinstance(data, _C.Tensor) else data, dtype, True))
     return _finished(t, device, requires_grad)
+
+
+def _told(t):
+    """A tensor made of values of Python, or what the innermost dispatch mode puts in its place."""
+    if _modes.dispatch:
+        other = tell_mode("after_making", t)
+        return t if other is None else other
+    return t
 
 
 def as_tensor(data, dtype=None, device=None):

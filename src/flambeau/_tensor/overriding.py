@@ -263,12 +263,14 @@ def _before_reading(tensor):
 def tell_mode(event, tensor):
     """Tells the innermost dispatch mode, if it wants to know, what happens to a tensor apart from operators.
 
-    before_reading: Python reads its values. after_making: it has been made of values of Python.
+    before_reading: Python reads its values. after_making: it has been made of values of Python; what the mode returns
+    takes its place.
     """
     tell = getattr(_modes.dispatch[-1], event, None) if _modes.dispatch else None
-    if tell is not None:
-        with disable_torch_dispatch():
-            tell(tensor)
+    if tell is None:
+        return None
+    with disable_torch_dispatch():
+        return tell(tensor)
 
 
 class _Switch:

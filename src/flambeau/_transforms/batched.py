@@ -189,9 +189,11 @@ class BatchFrame(Frame):
 
     def _same(self, op, args, values, marks, options):
         """The same numbers for every element: the generator starts each from one state."""
-        state = get_rng_state()
+        generator = next((v for v in (*values, *options.values()) if isinstance(v, _C.Generator)), None)
+        state = get_rng_state() if generator is None else generator.get_state()
+        rewind = set_rng_state if generator is None else generator.set_state
         with below(self):
-            result = loop(op, self.size, values, marks, options, before=lambda: set_rng_state(state))
+            result = loop(op, self.size, values, marks, options, before=lambda: rewind(state))
         return args[0] if op.is_inplace else self.close(result, True)
 
 

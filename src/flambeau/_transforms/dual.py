@@ -88,6 +88,9 @@ class DualFrame(Frame):
     def copy(self, to, wrapper):
         to.value, to._tangent, to.source = wrapper.value, wrapper._tangent, wrapper.source
 
+    def rewrite(self, wrapper, result):
+        wrapper.write(result.tangent)
+
     def detach(self, wrapper):
         return self.wrap(wrapper.value.detach())
 

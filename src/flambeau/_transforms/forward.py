@@ -4,8 +4,9 @@ from functools import wraps
 
 from .. import _C
 from ..ops.kinds import OPS
-from ..utils._pytree import tree_flatten, tree_unflatten
+from ..utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 from .dual import Dual, DualFrame
+from .levels import innermost
 from .reverse import _standard_basis, jacrev, needs_gradient, pick, place, split_aux, vjp, without_history
 from .vmap import check_chunk_size, vmap
 
@@ -101,7 +102,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
     """
     check_chunk_size("jacfwd", chunk_size)
 
-    @wraps(func, assigned=("__doc__", "__module__"), updated=())
+    @wraps(func, updated=())
     def jacobian(*args, **kwargs):
         numbers, chosen = pick(args, argnums, "jacfwd")
         inputs, in_spec = tree_flatten(chosen)
@@ -109,7 +110,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
 
         def call(*leaves):
             value = tree_unflatten(leaves, in_spec)
-            return func(*place(args, numbers, argnums, value), **kwargs)
+            return func(*place(tree_map_only(_C.Tensor, innermost().lift, args), numbers, argnums, value), **kwargs)
 
         def push(*tangents):
             found = jvp(call, tuple(inputs), tangents, has_aux=has_aux)

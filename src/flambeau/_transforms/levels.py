@@ -81,6 +81,9 @@ class Frame:
         """Makes `to` a second wrapper of what `wrapper` holds."""
         raise NotImplementedError
 
+    def rewrite(self, wrapper, result):
+        """What was written into the wrapper's value is the value of `result`, which may hold more."""
+
     def detach(self, wrapper):
         """The wrapper without history, at this level and below."""
         raise NotImplementedError

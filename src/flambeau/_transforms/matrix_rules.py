@@ -11,6 +11,8 @@ _add, _mul = OPS["add"], OPS["mul"]
 @rule("mm")
 def mm(op, size, values, marks, options):
     a, b = values
+    if a.ndim - marks[0] != 2 or b.ndim - marks[1] != 2:
+        return NotImplemented
     if all(marks):
         return _bmm(a, b)
     if marks[0] and size and a.shape[1]:

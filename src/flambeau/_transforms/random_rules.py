@@ -1,7 +1,9 @@
 """Random operators inside `vmap` with randomness="different": one draw of the whole batch."""
 
 from ..ops.kinds import OPS
-from .batched import DRAWS, front
+from ..ops.random import MEMORY
+from .batched import DRAWS, Batched, BatchFrame, elementwise, front
+from .levels import below, innermost
 
 #: factories: the position of their size
 _SIZES = {"rand": 0, "randn": 0, "randint.high": 1, "randint.low": 2}
@@ -24,5 +26,31 @@ def _pointwise(op, size, values, marks, options):
     return op(value, *values[1:], **options)
 
 
+def _of_tensors(op, size, values, marks, options):
+    """Draws whose chances are tensors, too."""
+    if any(v.ndim == m for v, m in zip(values, marks, strict=True)):  # single numbers, which promotion would convert
+        return NotImplemented
+    first = values[0] if marks[0] else OPS["contiguous"](front(values[0], False, size))
+    return elementwise(op, size, [first, *values[1:]], [True, *marks[1:]], options)
+
+
+def _memory(shape, like, options):
+    frame = innermost()
+    if frame is None or (like is not None and not _needs_batch(frame, like)):
+        return OPS["empty"](shape, **options) if like is None else OPS["empty_like"](like)
+    if like is not None:
+        shape, options = like.shape, {"dtype": like.dtype, "device": like.device}
+    with below(frame):
+        if isinstance(frame, BatchFrame) and frame.randomness == "different":
+            return frame.wrap(_memory((frame.size, *shape), None, options))
+        return frame.lift(_memory(shape, None, options))
+
+
+def _needs_batch(frame, like):
+    return isinstance(frame, BatchFrame) and not (type(like) is Batched and like.frame is frame and like.batched)
+
+
+MEMORY["make"] = _memory
 DRAWS.update({name: _factory(at) for name, at in _SIZES.items()})
 DRAWS.update(dict.fromkeys(_POINTWISE, _pointwise))
+DRAWS.update(dict.fromkeys(("bernoulli_tensor", "bernoulli_tensor_"), _of_tensors))

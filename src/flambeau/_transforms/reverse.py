@@ -178,7 +178,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
 
 
 def _grad_and_value(what, func, argnums, has_aux):
-    @wraps(func, assigned=("__doc__", "__module__"), updated=())
+    @wraps(func, updated=())
     def derivative(*args, **kwargs):
         numbers, chosen = pick(args, argnums, what)
         leaves, spec = tree_flatten(chosen)
@@ -206,7 +206,7 @@ def grad(func, argnums=0, has_aux=False):
     """
     both = _grad_and_value("grad", func, argnums, has_aux)
 
-    @wraps(func, assigned=("__doc__", "__module__"), updated=())
+    @wraps(func, updated=())
     def gradient(*args, **kwargs):
         found, value = both(*args, **kwargs)
         return (found, value[1]) if has_aux else found
@@ -293,7 +293,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
     """
     check_chunk_size("jacrev", chunk_size)
 
-    @wraps(func, assigned=("__doc__", "__module__"), updated=())
+    @wraps(func, updated=())
     def jacobian(*args, **kwargs):
         numbers, chosen = pick(args, argnums, "jacrev")
         several = isinstance(argnums, tuple)

@@ -11,6 +11,7 @@ from .. import _C
 from .._shown import shown
 from ..ops.dims import wrap_dim
 from ..ops.kinds import OPS
+from ..random import get_rng_state, set_rng_state
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from .batched import Batched, BatchFrame
 from .levels import stack
@@ -43,7 +44,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
                            f"{shown(randomness)}")
     check_chunk_size("vmap", chunk_size)
 
-    @wraps(func, assigned=("__doc__", "__module__"), updated=())
+    @wraps(func, updated=())
     def batched(*args, **kwargs):
         if any(isinstance(x, Tensor) and x.is_nested for x in args):
             return _of_parts(func, in_dims, out_dims, args, kwargs)
@@ -55,7 +56,6 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
             return _in_chunks(func, inputs, kwargs, out_dims, randomness, chunk_size)
         return _run(func, inputs, kwargs, out_dims, randomness)
 
-    batched.__name__ = batched.__qualname__ = getattr(func, "__name__", "vmap")
     return batched
 
 
@@ -160,9 +160,6 @@ def _run(func, inputs, kwargs, out_dims, randomness):
 def _out_leaves(func, out, out_dims):
     """(leaves, their dimensions, spec) of what the function returned."""
     leaves, spec = tree_flatten(out)
-    for x in leaves:
-        if not isinstance(x, Tensor):
-            raise ValueError(f"vmap({_get_name(func)}): every output must be a Tensor, got {type(x).__name__}")
     if isinstance(out_dims, list):
         out_dims = tuple(out_dims)
     dims = broadcast_prefix(out_dims, spec)
@@ -171,7 +168,10 @@ def _out_leaves(func, out, out_dims):
     if dims is None:
         raise ValueError(f"vmap({_get_name(func)}): out_dims={shown(out_dims)} is not structured as the outputs: it "
                          f"has {shown(tree_flatten(out_dims)[1])}, they have {shown(spec)}")
-    for d in dims:
+    for x, d in zip(leaves, dims, strict=True):
+        if d is not None and not isinstance(x, Tensor):
+            raise ValueError(f"vmap({_get_name(func)}): an output that gets the batch must be a Tensor, got "
+                             f"{type(x).__name__}; out_dims=None hands other things out as they are")
         if d is not None and not isinstance(d, int):
             raise ValueError(f"vmap({_get_name(func)}): an entry of out_dims is the int where the mapped dimension "
                              f"appears, or None; got {shown(d)}")
@@ -182,7 +182,8 @@ def _unwrap_batched(batched_outputs, out_dims, vmap_level, batch_size, func):
     """The outputs of the function without the level of the vmap."""
     name, frame = _get_name(func), stack.frames[vmap_level - 1]
     leaves, dims, spec = _out_leaves(func, batched_outputs, out_dims)
-    return tree_unflatten([_output(name, frame, x, d) for x, d in zip(leaves, dims, strict=True)], spec)
+    return tree_unflatten([_output(name, frame, x, d) if isinstance(x, Tensor) else x
+                           for x, d in zip(leaves, dims, strict=True)], spec)
 
 
 def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_dim):
@@ -212,8 +213,10 @@ def _output(name, frame, x, dim):
 def _in_chunks(func, inputs, kwargs, out_dims, randomness, chunk):
     """Runs piece by piece along the batch; the results are put together."""
     size, dims, leaves, spec = inputs
-    pieces = []
+    pieces, state = [], get_rng_state() if randomness == "same" else None
     for start in range(0, size, chunk):
+        if state is not None:  # one draw for all elements is one for all pieces
+            set_rng_state(state)
         length = min(chunk, size - start)
         part = [x if d is None else OPS["narrow"](x, d, start, length) for x, d in zip(leaves, dims, strict=True)]
         pieces.append(_run(func, (length, dims, part, spec), kwargs, out_dims, randomness))

@@ -34,6 +34,7 @@ def apply_batched(frame, cls, ctx, args):
     if cls.setup_context is Function.setup_context:
         _refuse_ctx(cls)
     values, marks, some = frame.open(args)
+    values = _of_their_types(values, args)
     if not some:
         return _closed(frame, cls.apply(*values), None)
     written = cls.vmap is not Function.vmap
@@ -47,10 +48,20 @@ def apply_batched(frame, cls, ctx, args):
     if not written:
         raise RuntimeError(f"vmap: {cls.__name__} says nothing about batches; set generate_vmap_rule = True, or add a "
                            "staticmethod vmap(info, in_dims, *args)")
-    returned = cls.vmap(VmapInfo(frame.size, frame.randomness), tuple(0 if m is True else None for m in marks), *values)
+    returned = cls.vmap(VmapInfo(frame.size, frame.randomness), tuple(map(_dims, marks)), *values)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise RuntimeError(f"Expected the {cls.__name__}.vmap staticmethod to return (outputs, out_dims)")
     return _closed(frame, *returned)
+
+
+def _of_their_types(values, args):
+    """Tuples stay tuples: as an index, say, a list is another."""
+    return [tuple(v) if type(a) is tuple else v for v, a in zip(values, args, strict=True)]
+
+
+def _dims(mark):
+    """Where an argument, or each tensor of a list, has the batch."""
+    return list(map(_dims, mark)) if isinstance(mark, list) else 0 if mark else None
 
 
 def _closed(frame, result, dims):
@@ -136,6 +147,10 @@ def _generated(cls, size, randomness, marks):
     return Vmapped
 
 
+def _has_tangents(value):
+    return isinstance(value, _C.Tensor) and (value.is_floating_point() or value.is_complex())
+
+
 # --- forward mode ----------------------------------------------------------------------------------------------------
 
 def apply_dual(frame, cls, ctx, args):
@@ -144,6 +159,7 @@ def apply_dual(frame, cls, ctx, args):
         raise NotImplementedError(f"{cls.__name__}: forward-mode differentiation needs its jvp; add a staticmethod "
                                   "jvp(ctx, *tangents)")
     primals, tangents = frame.open(args)
+    primals = _of_their_types(primals, args)
     if cls.setup_context is Function.setup_context:
         if not frame.by_hand:
             _refuse_ctx(cls)
@@ -151,7 +167,7 @@ def apply_dual(frame, cls, ctx, args):
     else:
         result, kept = cls.apply(*primals), _context_type(cls)()
         cls.setup_context(kept, tuple(primals), result)
-    filled = [OPS["zeros_like"](v) if t is None and kept._materialize and isinstance(v, _C.Tensor) else t
+    filled = [OPS["zeros_like"](v) if t is None and kept._materialize and _has_tangents(v) else t
               for v, t in zip(primals, tangents, strict=True)]
     with kept.reading_forward():
         pushed = cls.jvp(kept, *filled)

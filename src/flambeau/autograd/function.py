@@ -137,8 +137,15 @@ class Function(FunctionCtx):
         raise NotImplementedError("Function: jvp must be written as a static method to use forward mode")
 
     @classmethod
-    def apply(cls, *args):
-        """The operation on these arguments, recorded when an argument needs a gradient."""
+    def apply(cls, *args, **kwargs):
+        """The operation on these arguments, recorded when an argument needs a gradient.
+
+        Arguments may be named. Where there is a setup_context, it gets the defaults of those that are left out, too.
+        """
+        if cls.setup_context is not Function.setup_context:
+            args = _complete(cls, args, kwargs)
+        elif kwargs:
+            args = _by_position(cls, (None, *args), kwargs)[1:]
         ctx = _context_type(cls)()
         level = max(map(_C.level_of, args), default=0)
         if level:
@@ -159,6 +166,28 @@ class Function(FunctionCtx):
         return outputs[0] if single else outputs
 
 
+def _complete(cls, args, kwargs):
+    """All arguments of forward by position: setup_context gets the defaults, too, and backward answers for them."""
+    count = cls.__dict__.get("_positional")
+    if count is None:
+        parameters = _signature(cls).parameters.values()
+        count = cls._positional = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    return args if not kwargs and len(args) >= count else _by_position(cls, args, kwargs)
+
+
+def _signature(cls):
+    return importlib.import_module("inspect").signature(cls.forward)  # not sooner: few programs ask
+
+
+def _by_position(cls, args, kwargs):
+    bound = _signature(cls).bind(*args, **kwargs)
+    bound.apply_defaults()
+    if any(name in kwargs for name in bound.kwargs):
+        raise TypeError(f"{cls.__name__}.apply: {', '.join(bound.kwargs)} of forward can be given by name only, and "
+                        "backward has no place for such arguments; take the * out of its signature")
+    return bound.args
+
+
 def _apply_at_level(cls, ctx, args, level):
     """`apply` on tensors inside a transform: it is recorded at their level, and run as the level says."""
     here = [_C.level_of(a) == level for a in args]
@@ -167,14 +196,23 @@ def _apply_at_level(cls, ctx, args, level):
     frame = next(a.frame for h, a in zip(here, args, strict=True) if h)
     apply = importlib.import_module("flambeau.autograd._in_transforms").APPLY[type(frame)]
     result = apply(frame, cls, ctx, args)
+    single = not isinstance(result, tuple)
+    made = (result,) if single else result
+    mine = [a for h, a in zip(here, args, strict=True) if h]
+    results = [next((a for a in mine if isinstance(y, _C.Tensor) and y.value is a.value), y) for y in made]
     if cls.setup_context is not Function.setup_context:
         with no_grad():
-            cls.setup_context(ctx, args, result)
-    if ctx._dirty:
-        raise NotImplementedError(f"{cls.__name__}: mark_dirty inside a transform is not available: return new tensors")
+            cls.setup_context(ctx, args, results[0] if single else tuple(results))
+    ctx._dirty = tuple([a for a in mine if _among(a, ctx._dirty) or _among(a.value, ctx._dirty)])
+    for k, y in enumerate(made):
+        if results[k] is y:
+            continue
+        if _among(results[k], ctx._dirty):
+            frame.rewrite(results[k], y)
+        else:
+            results[k] = y
     below = tuple(a if h or not isinstance(a, _C.Tensor) else a.detach() for h, a in zip(here, args, strict=True))
-    single = not isinstance(result, tuple)
-    outputs = _finish(cls, ctx, below, (result,) if single else result, record)
+    outputs = _finish(cls, ctx, below, results, record)
     return outputs[0] if single else outputs
 
 
@@ -209,7 +247,7 @@ def _finish(cls, ctx, args, results, record):
         if not isinstance(y, _C.Tensor):
             continue
         if _among(y, inputs) and not _among(y, ctx._dirty):
-            outputs[k] = y.detach()  # an own tensor, so that the input keeps its own history
+            outputs[k] = _cut(y)  # an own tensor, so that the input keeps its own history
         if record and (y.is_floating_point() or y.is_complex()) and not _among(y, ctx._non_differentiable):
             tracked.append(k)
     if record:
@@ -485,6 +523,8 @@ class Variable(_C.Tensor, metaclass=_VariableType):
     _execution_engine = SimpleNamespace(queue_callback=_C.queue_callback)
 
     def __new__(cls, data, requires_grad=False, volatile=False):
+        if not isinstance(data, _C.Tensor):
+            raise TypeError(f"Variable: expected a Tensor, got {type(data).__name__}; make one with flambeau.tensor")
         if volatile:
             warnings.warn("Variable(volatile=True) records like any tensor; compute under no_grad()", stacklevel=2)
         return data.detach().requires_grad_(requires_grad)

@@ -423,7 +423,7 @@ def _compare_batched_pulls(func, inputs):
 def _compare_batched_pushes(func, inputs):
     call, points = _of_wanted(func, inputs)
     vectors = [tuple(_random_like(x, False) for x in points) for _ in range(2)]
-    _same_under_vmap("forward mode", lambda v: _transforms().jvp(call, points, v)[1], vectors)
+    _same_under_vmap("forward mode", lambda v: _pushed(call, points, v), vectors)
 
 
 def _same_under_vmap(what, function, vectors):

@@ -94,6 +94,7 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
     def register(function):
         text = schema if schema is not None else infer_schema(function, mutates_args=mutates_args)
         operator = _define(name, text, _tags(name, tags))
+        operator.fresh = True
         for device in _devices(device_types):
             operator.kernels[device] = function
         return CustomOpDef(operator, function)

@@ -12,7 +12,7 @@ from .._shown import shown
 from .._tensor.overriding import dispatches, handle_torch_dispatch
 from ..amp.autocast_mode import is_autocast_enabled
 from ..autograd.function import Function
-from ..ops.kinds import OPS, differentiated
+from ..ops.kinds import LIBRARY, OPS, differentiated
 from ..ops.namespaces import Packet, namespace
 from ._fake_sizes import answering
 from ._function_schema import FunctionSchema
@@ -39,11 +39,12 @@ class Operator:
         self.qualified = name
         self.schema = schema
         self.tags, self.alias_analysis = list(tags), ""
+        self.fresh = False  # whether its results must share no memory with anything, as custom_op asks
         self.kernels = {}
         self.fake = self.backward = self.setup_context = self.vmap = None
         self.dispatch_rules = {}
-        self.op = _C.define("composite", schema.native(name), "default", None, self.run, None, False, False, False,
-                            f"{schema.text}", "none")
+        self.op = LIBRARY[name] = _C.define("composite", schema.native(name), "default", None, self.run, None, False,
+                                            False, False, f"{schema.text}", "none")
         self.recorded = type(f"GeneratedBackwardFor_{self.namespace}_{self.name}_default", (_Recorded,), {})
         self.packet = Packet(self)
         namespace(self.namespace)._register(self.name, self.packet)
@@ -108,7 +109,8 @@ class Operator:
         versions = [t._version for t in tensors]
         result = kernel(*args, **kwargs)
         self._bump(args, kwargs, tensors, versions)
-        self._check_fresh(result, tensors)
+        if self.fresh:
+            self._check_fresh(result, tensors)
         return result
 
     def fake_result(self, args, kwargs, mode=None):
@@ -135,8 +137,6 @@ class Operator:
                     _C.bump_version(t)
 
     def _check_fresh(self, result, tensors):
-        if "composite" in self.kernels:
-            return
         places = {_C.storage_id(t) for t in tensors if t.numel()}
         for t in _tensors(result if isinstance(result, (tuple, list)) else [result]):
             place = _C.storage_id(t) if t.numel() else 0

@@ -29,6 +29,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     # what is computed from parameters is a plain Tensor
     __torch_function__ = _C._disabled_torch_function_impl
+    #: the mark: of every parameter, also one of another type
+    _is_param = True
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:

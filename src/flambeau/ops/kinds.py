@@ -67,6 +67,9 @@ OPS = {}
 #: further public name, with its namespace ("subtract", "nn.functional.relu") -> Op
 ALIASES = {}
 
+#: qualified name ("mylib::name") -> Op of an operator that a program registered
+LIBRARY = {}
+
 #: name of a pointwise operator -> its formula in CUDA C++ (flambeau.cuda.kernels)
 FORMULAS = {}
 
@@ -190,9 +193,10 @@ def room(like, shape, *others):
 
 
 def find(name):
-    """The Op of that name; `name_` finds the in-place form (unpickling asks)."""
-    if name in OPS:
-        return OPS[name]
+    """The Op of that name; `name_` finds the in-place form (copying and unpickling ask)."""
+    op = OPS.get(name) or LIBRARY.get(name)
+    if op is not None:
+        return op
     return OPS[name.removesuffix("_")].inplace_form
 
 

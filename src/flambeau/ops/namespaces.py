@@ -10,7 +10,14 @@ _NAMESPACES, _LATE = {}, {}
 _DESCRIBING = {}
 
 
-class Packet:
+class _One:
+    """What stands for an operator: there is one of each, which copies of graphs and tables keep."""
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class Packet(_One):
     """All overloads of one operator, as `flambeau.ops.mylib.name`; call it, or its one overload `default`."""
 
     def __init__(self, operator):
@@ -34,7 +41,7 @@ class Packet:
         return repr(self._operator)
 
 
-class Overload:
+class Overload(_One):
     """One overload: what `__torch_dispatch__` gets as its `func`."""
 
     def __init__(self, operator, packet):
@@ -82,7 +89,7 @@ class Namespace:
         return f"<operators of the library '{self._name}'>"
 
 
-class _AtenPacket:
+class _AtenPacket(_One):
     """An operator under PyTorch's name: every overload of it is the one Op, which its dispatch hooks receive."""
 
     def __init__(self, op):
@@ -150,7 +157,7 @@ READINGS = {
 }
 
 
-class _ReadingPacket:
+class _ReadingPacket(_One):
     """A reading under its name without the overload."""
 
     def __init__(self, reading):
@@ -182,7 +189,7 @@ _WAYS = {
 }
 
 
-class _Way:
+class _Way(_One):
     """Such an operator, in all its overloads: a name for tables of operators, as those of counters and of what
     checkpoints keep; a call refuses."""
 

@@ -10,6 +10,19 @@ from .views import broadcast_shape
 
 _GENERATOR = "Generator? generator=None"
 
+#: "make": memory(...) inside transforms, which put their function here when they are loaded
+MEMORY = {}
+
+
+def memory(shape=None, like=None, **options):
+    """Memory that is filled with draws: of a shape, or as another tensor. Where each element of a `vmap` draws its own,
+    it has the batch."""
+    make = MEMORY.get("make")
+    if make is not None:
+        return make(shape, like, options)
+    return empty(shape, **options) if like is None else empty_like(like)
+
+
 rand = primitive(f"rand(int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor", out=True,
                  doc="Uniform numbers in [0, 1).\n\n>>> _ = flambeau.manual_seed(0)\n"
                      ">>> flambeau.rand(2)\ntensor([0.4963, 0.7682])")
@@ -89,7 +102,7 @@ def bernoulli(self, p=None, *, generator=None):
     tensor([0., 1.])
     """
     if p is not None:
-        return _bernoulli_float_(empty(self.shape, dtype=self.dtype, device=self.device), p, generator=generator)
+        return _bernoulli_float_(memory(self.shape, dtype=self.dtype, device=self.device), p, generator=generator)
     return _bernoulli_tensor(self.detach(), self, generator=generator)
 
 
@@ -169,7 +182,7 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=N
     if not tensors:
         if size is None:
             raise TypeError("normal: expected a size with number arguments: normal(mean, std, size)")
-        made = empty(size, dtype=dtype, device=device, pin_memory=pin_memory)
+        made = memory(size, dtype=dtype, device=device, pin_memory=pin_memory)
         made.normal_(mean, std, generator=generator)
         return made.requires_grad_() if requires_grad else made
     if size is not None:
@@ -180,7 +193,7 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=N
     if smallest < 0:
         raise RuntimeError(f"normal: std must not be negative, and holds {smallest}")
     shape = broadcast_shape([x.shape for x in tensors])
-    made = empty(shape, dtype=tensors[0].dtype, device=tensors[0].device).normal_(generator=generator)
+    made = memory(shape, dtype=tensors[0].dtype, device=tensors[0].device).normal_(generator=generator)
     made = made.mul_(std.detach() if std is tensors[-1] else std).add_(mean.detach() if mean is tensors[0] else mean)
     for x in tensors:  # part of the graph, with derivatives of zero
         made = made + zero(x) if x.requires_grad else made
@@ -238,7 +251,7 @@ def _feature_noise(input, keep):
         raise RuntimeError("feature dropout: input must have at least 2 dimensions (batch, channels), got "
                            f"{input.dim()}")
     shape = list(input.shape[:2]) + [1] * (input.dim() - 2)
-    return empty(shape, dtype=input.dtype, device=input.device).bernoulli_(keep)
+    return memory(shape, dtype=input.dtype, device=input.device).bernoulli_(keep)
 
 
 def _dropout_channels(input, p, training, inplace):
@@ -268,7 +281,7 @@ def _alpha(input, p, training, inplace, noise_of):
 
 
 def _element_noise(input, keep):
-    return empty_like(input).bernoulli_(keep)
+    return memory(like=input).bernoulli_(keep)
 
 
 _ARGUMENTS = "bool training={}, bool inplace=False) -> Tensor"
@@ -349,7 +362,7 @@ def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, dim=-1):
     """
     if eps != 1e-10:
         warnings.warn(f"gumbel_softmax: eps={eps} has no effect: the noise needs none", stacklevel=2)
-    noise = -empty(logits.shape, dtype=logits.dtype, device=logits.device).exponential_().log()
+    noise = -memory(logits.shape, dtype=logits.dtype, device=logits.device).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft

@@ -426,7 +426,7 @@ def step_count(param, group):
     """A count of steps that begins: on the parameter's CUDA device where a step may be recorded there, else on the
     CPU."""
     there = param.is_cuda and (group.get("capturable") or group.get("fused"))
-    return flambeau.zeros((), dtype=flambeau.float32, device=param.device if there else "cpu")
+    return flambeau.tensor(0.0, dtype=flambeau.float32, device=param.device if there else "cpu")
 
 
 def _counts_to_tensors(optimizer):

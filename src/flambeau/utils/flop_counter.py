@@ -121,7 +121,7 @@ def sdpa_backward_flop(grad_out_shape, query_shape, key_shape, value_shape, *arg
 flop_registry = {
     _aten.mm: mm_flop, _aten.addmm: addmm_flop, _aten.bmm: bmm_flop, _aten.baddbmm: baddbmm_flop,
     _aten.convolution: conv_flop, _aten.convolution_backward: conv_backward_flop,
-    _aten.scaled_dot_product_attention: sdpa_flop,
+    _aten.scaled_dot_product_attention: sdpa_flop, _aten._scaled_mm: mm_flop,
 }
 
 
@@ -207,7 +207,7 @@ def counts_of(op, args, kwargs, out, formulas=flop_registry, own=()):
     formula = formulas.get(packet)
     if formula is None:
         return []
-    formula = formula if hasattr(formula, "of_tensors") else _of_shapes(formula)
+    formula = formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
     return [(packet, formula(*args, out_val=out, **kwargs))]
 
 
@@ -215,7 +215,7 @@ def _of_shapes(formula):
     """A formula of shapes as one of the call's own arguments."""
     def counted(*args, out_val=None, **kwargs):
         return formula(*_shape(args), out_shape=_shape(out_val), **{k: _shape(v) for k, v in kwargs.items()})
-    counted.of_tensors = True
+    counted._get_raw = True
     return counted
 
 
@@ -240,7 +240,7 @@ def register_flop_formula(targets, get_raw=False):
             if packet in flop_registry:
                 raise RuntimeError(f"register_flop_formula: {packet} has a formula already")
             if get_raw:
-                formula.of_tensors = True
+                formula._get_raw = True
             flop_registry[packet] = formula
         return formula
     return register

@@ -4,10 +4,14 @@ A branch is traced on tensors without values. What it takes from outside, beyond
 argument of the Node; both branches of a `cond` then take the same.
 """
 
+import operator
+from contextlib import contextmanager
+
 import flambeau
 
 from ... import _C, control_flow
 from ..._subclasses.fake_tensor import FakeTensorMode
+from ..._symbolic.numbers import SymInt
 from ...utils import _pytree
 from ..graph_module import GraphModule
 
@@ -36,13 +40,31 @@ def capture(mode, op, functions, operands):
     if op is control_flow.cond:
         return _cond(mode, functions, operands)
     leaves = [x for x in _pytree.tree_leaves(operands) if isinstance(x, _C.Tensor)]
-    if _C.is_grad_enabled() and any(x.requires_grad for x in leaves):
+    if _C.is_grad_enabled() and any(x.requires_grad for x in leaves) and op is not control_flow.map:
         if op is control_flow.while_loop:
             raise NotImplementedError("while_loop: inside make_fx it has no derivative; run it on detached tensors, or "
                                       "use scan, whose length is known")
+        _, xs, dim = operands[:3]
+        if any(isinstance(x.shape[dim], SymInt) for x in _pytree.tree_leaves(xs)):
+            raise NotImplementedError("scan: inside make_fx its derivative needs a length that is not open; trace with "
+                                      "static sizes, or run it on detached tensors")
         return None  # its length is known: the steps are recorded one by one, and differentiated so
     return {control_flow.while_loop: _while_loop, control_flow.scan: _scan, control_flow.map: _map}[op](
         mode, functions, operands)
+
+
+@contextmanager
+def _own_assertions(tracer, env):
+    """What a branch states about values, its graph asserts."""
+    if env is None:
+        yield
+        return
+    before, env.assertions = env.assertions, []
+    try:
+        yield
+        tracer.size_nodes.assertions(env)
+    finally:
+        env.assertions = before
 
 
 class _Branch:
@@ -55,11 +77,12 @@ class _Branch:
         for k, value in enumerate(self.values):
             node = self.tracer.create_node("placeholder", f"arg{k}_1", (), {})
             mode.track(value, node, self.tracer)
+            _number_of(self.tracer, value, node)
         self.lifted = {}
         self.tracer._constant_of = self._from_outside
         inner = type(mode)(self.tracer, "fake", mode.decomposition_table, mode.record_stack_traces)
         inner.shape_env = mode.shape_env
-        with self.fake, inner:
+        with self.fake, inner, _own_assertions(self.tracer, mode.shape_env):
             self.result = function(*self.values)
         self.leaves, self.spec = _pytree.tree_flatten(self.result)
         self.tracer.renew_constants()
@@ -89,6 +112,12 @@ class _Branch:
             self.lifted[before].append(self.lifted[after])
         self.tracer.graph.output(_pytree.tree_unflatten(self.output, self.spec))
         return GraphModule(self.tracer.root, self.tracer.graph, name)
+
+
+def _number_of(tracer, number, node):
+    """Says that a Node stands for an open number."""
+    if isinstance(number, SymInt):
+        tracer.size_nodes.nodes.setdefault((SymInt, number.node.expr), node)
 
 
 def _attribute(mode, prefix, module):
@@ -158,6 +187,24 @@ def _computed(mode, real, fake):
         mode.enable_tracing = before
 
 
+def _derivative(function, wanted, n):
+    """The gradients of `function` by the arguments `wanted`, as a function of n gradients of its results and of its
+    arguments."""
+    def run(*arguments):
+        inner = [x.detach().requires_grad_() if k in wanted and isinstance(x, _C.Tensor) else x
+                 for k, x in enumerate(arguments[n:])]
+        with flambeau.enable_grad():
+            outputs = _pytree.tree_leaves(function(*inner))
+        pairs = [(o, g) for o, g in zip(outputs, arguments[:n], strict=True) if o.requires_grad]
+        inputs = [inner[k] for k in wanted]
+        if not pairs:
+            return [flambeau.zeros_like(x) for x in inputs]
+        found = flambeau.autograd.grad([o for o, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True)
+        return [flambeau.zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True)]
+
+    return run
+
+
 class _DifferentiableCond(flambeau.autograd.Function):
     """A captured cond whose derivative is a cond of the branches' derivatives."""
 
@@ -174,45 +221,56 @@ class _DifferentiableCond(flambeau.autograd.Function):
         _mode, pred, modules, wanted = ctx.facts
         tensors = iter(ctx.saved_tensors)
         values = [next(tensors) if x is None else x for x in ctx.others]
-        n = len(grads)
-
-        def derivative(module):
-            def run(*arguments):
-                inner = [x.detach().requires_grad_() if k in wanted and isinstance(x, _C.Tensor) else x
-                         for k, x in enumerate(arguments[n:])]
-                with flambeau.enable_grad():
-                    outputs = _pytree.tree_leaves(module(*inner))
-                pairs = [(o, g) for o, g in zip(outputs, arguments[:n], strict=True) if o.requires_grad]
-                inputs = [inner[k] for k in wanted]
-                if not pairs:
-                    return [flambeau.zeros_like(x) for x in inputs]
-                found = flambeau.autograd.grad([o for o, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True)
-                return [flambeau.zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True)]
-
-            return run
-
-        found = control_flow.cond(pred, derivative(modules[0]), derivative(modules[1]), (*grads, *values))
+        found = control_flow.cond(pred, *(_derivative(f, wanted, len(grads)) for f in modules), (*grads, *values))
         by_place = dict(zip(wanted, found, strict=True))
         return (None,) * 4 + tuple(by_place.get(k) for k in range(len(values)))
 
 
 def _while_loop(mode, functions, operands):
-    carried, additional = operands
+    trees, additional = operands
+    carried, spec = _pytree.tree_flatten(trees)
+    n = len(carried)
+
+    def of_trees(function):
+        return lambda *values: function(*_pytree.tree_unflatten(list(values[:n]), spec), *values[n:])
+
     outside = _Outside(mode.tracer)
-    args = [*carried, *additional]
-    test = _Branch(mode, functions[0], args, outside)
-    body = _Branch(mode, lambda *values: _tuple(functions[1](*values)), args, outside)
-    if len(body.leaves) != len(carried):
-        raise RuntimeError(f"while_loop: body_fn must return as many values as are carried, {len(carried)}, got "
+    args = [*_open_numbers(mode, carried), *additional]
+    test = _Branch(mode, of_trees(functions[0]), args, outside)
+    body = _Branch(mode, lambda *values: _tuple(of_trees(functions[1])(*values)), args, outside)
+    if len(body.leaves) != n:
+        raise RuntimeError(f"while_loop: body_fn must return as many values as are carried, {n}, got "
                            f"{len(body.leaves)}")
+    body.spec = _pytree.tree_structure((0,) * n)
+    if mode.shape_env is None:
+        _check_numbers(carried, body.leaves)
     modules = [test.module("while_loop_cond_graph"), body.module("while_loop_body_graph")]
     taken = [_attribute(mode, name, m) for name, m in zip(("while_loop_cond_graph", "while_loop_body_graph"), modules,
                                                           strict=True)]
     extra = (*additional, *outside.tensors)
     args = (*taken, mode.tracer.of_value(tuple(carried)), mode.tracer.of_value(extra))
-    result = _computed(mode, lambda: control_flow.while_loop(*modules, carried, extra),
+    result = _computed(mode, lambda: control_flow.while_loop(*modules, tuple(carried), extra),
                        lambda: tuple(modules[1](*carried, *extra)))
-    return _node(mode, control_flow.while_loop, args, result)
+    result = tuple(_open_numbers(mode, result))
+    node = mode.tracer.create_node("call_function", control_flow.while_loop, args, {})
+    for k, x in enumerate(result):
+        if isinstance(x, SymInt):
+            _number_of(mode.tracer, x, mode.tracer.create_node("call_function", operator.getitem, (node, k), {}))
+    return _pytree.tree_unflatten(list(mode.track(result, node)), spec)
+
+
+def _open_numbers(mode, values):
+    """Carried values with open numbers in the place of integers, which another step may change."""
+    return [mode.shape_env.create_unbacked_symint("carried")
+            if mode.shape_env is not None and (type(x) is int or isinstance(x, SymInt)) else x for x in values]
+
+
+def _check_numbers(carried, returned):
+    """Without open numbers a step of the graph would always compute with the first step's."""
+    for k, (before, after) in enumerate(zip(carried, returned, strict=True)):
+        if not isinstance(before, _C.Tensor) and before != after:
+            raise RuntimeError(f"while_loop: carried value {k} is {before!r} and becomes {after!r}: trace with "
+                               "tracing_mode='symbolic', where numbers are open, or carry a tensor")
 
 
 def _tuple(result):
@@ -242,7 +300,16 @@ def _scan(mode, functions, operands):
     def run():
         return control_flow.scan(combine, init, xs, dim=dim, reverse=reverse, additional_inputs=extra)
 
-    return _node(mode, control_flow.scan, args, _computed(mode, run, run), kwargs)
+    def one():
+        carry, y = combine(init, [x.select(dim, 0) for x in leaves], *extra)
+        return carry, _lengthened(y, leaves[0].shape[dim])
+
+    return _node(mode, control_flow.scan, args, _computed(mode, run, one), kwargs)
+
+
+def _lengthened(step, length):
+    """What many steps give, stacked, as far as one step tells: tensors without values."""
+    return _pytree.tree_map(lambda y: y.expand(length, *(-1,) * y.dim()).contiguous(), step)
 
 
 def _map(mode, functions, operands):
@@ -257,14 +324,47 @@ def _map(mode, functions, operands):
 
     branch = _Branch(mode, step, [*slices, *args], outside)
     body = _Flat(branch.module("map_body_graph"))
+    values = [*leaves, *args, *outside.tensors]
+    length = leaves[0].shape[0]  # asked of a tensor that the trace knows
+    wanted = [k for k, x in enumerate(values) if isinstance(x, _C.Tensor) and x.requires_grad]
+    if _C.is_grad_enabled() and wanted:
+        result = _DifferentiableMap.apply(mode, body, spec, length, wanted, *values)
+        return _pytree.tree_unflatten(list(result), branch.spec)
+    return _record_map(mode, body, spec, length, values)
+
+
+def _record_map(mode, body, spec, length, values):
+    m = spec.num_leaves
+    xs, extra = _pytree.tree_unflatten(values[:m], spec), values[m:]
     taken = _attribute(mode, "map_body_graph", body)
-    extra = (*args, *outside.tensors)
     of = mode.tracer.of_value
 
-    def run():
-        return control_flow.map(body, xs, *extra)
+    def one():
+        return _lengthened(body(*(x[0] for x in values[:m]), *extra), length)
 
-    return _node(mode, control_flow.map, (taken, of(xs), *of(extra)), _computed(mode, run, run))
+    result = _computed(mode, lambda: control_flow.map(body, xs, *extra), one)
+    return _node(mode, control_flow.map, (taken, of(xs), *of(extra)), result)
+
+
+class _DifferentiableMap(flambeau.autograd.Function):
+    """A captured map whose derivative is a map of the step's derivative."""
+
+    @staticmethod
+    def forward(ctx, mode, body, spec, length, wanted, *values):
+        ctx.facts = body, spec.num_leaves, wanted
+        ctx.save_for_backward(*(x for x in values if isinstance(x, _C.Tensor)))
+        ctx.others = [None if isinstance(x, _C.Tensor) else x for x in values]
+        return tuple(_pytree.tree_leaves(_record_map(mode, body, spec, length, list(values))))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        body, m, wanted = ctx.facts
+        tensors = iter(ctx.saved_tensors)
+        values = [next(tensors) if x is None else x for x in ctx.others]
+        derivative = _derivative(body, wanted, len(grads))
+        found = control_flow.map(lambda slices, *rest: derivative(*slices, *rest), [*grads, *values[:m]], *values[m:])
+        by_place = {k: g if k < m else g.sum(0) for k, g in zip(wanted, found, strict=True)}
+        return (None,) * 5 + tuple(by_place.get(k) for k in range(len(values)))
 
 
 class _Flat(flambeau.nn.Module):
