@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import math
 
 import pytest
 
@@ -560,3 +561,12 @@ def test_example_inputs_are_replaced_by_others_of_their_structure():
     for wrong in ((flambeau.ones(1),), ((), {}), ((flambeau.ones(1),), {"y": 1})):
         with pytest.raises(ValueError, match="example_inputs"):
             program.example_inputs = wrong
+
+
+def test_tensors_are_made_of_open_numbers():
+    x, rows = flambeau.ones(8, 2), ({0: Dim("rows")},)
+    exported_like(lambda x: flambeau.tensor([[x.shape[0], 2], [1, x.shape[0] // 2]]), (x,), (flambeau.ones(5, 2),),
+                  dynamic_shapes=(rows,))
+    exported_like(lambda x: x * flambeau.tensor(x.shape[0] / 4), (x,), (flambeau.ones(5, 2),), dynamic_shapes=(rows,))
+    exported_like(lambda n: flambeau.tensor([math.ceil(n.item()), 1], dtype=flambeau.float64),
+                  (flambeau.tensor(8.5),), (flambeau.tensor(2.2),))

@@ -9,6 +9,7 @@ from .. import _C
 from .._aten.spelling import REDUCTIONS, named, stays_whole
 from .._subclasses.fake import leaves
 from .._subclasses.fake_tensor import FakeTensor
+from .._symbolic.numbers import SymBool, SymFloat, SymInt
 from .._tensor.overriding import TorchFunctionMode
 from ..fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_innermost_proxy_mode
 
@@ -30,6 +31,8 @@ class Whole(TorchFunctionMode):
         mode = get_innermost_proxy_mode()
         if mode is None:  # it runs what it has recorded
             return func(*args, **kwargs)
+        if mode.enable_tracing and func is flambeau.tensor and any(isinstance(x, _OPEN) for x in leaves(args, kwargs)):
+            return _tensor_of(*args, **kwargs)
         if mode.enable_tracing:
             args, kwargs = _with_numbers(func, args, kwargs)
         if self.table is not None and func in self.table:
@@ -44,6 +47,25 @@ class Whole(TorchFunctionMode):
             recurrent = func.name in _RECURRENT and isinstance(args[0], FakeTensor)
             result = _recurrent(*args) if recurrent else func(*args, **kwargs)
         return mode.track(result, node)
+
+
+_OPEN = (SymInt, SymFloat, SymBool)
+
+
+def _tensor_of(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """`flambeau.tensor` of nested lists with open numbers."""
+    if dtype is None:
+        kinds = {type(x) for x in leaves(data)}
+        dtype = flambeau.get_default_dtype() if kinds & {float, SymFloat} else \
+            flambeau.bool if kinds <= {bool, SymBool} else flambeau.int64
+
+    def made(x):
+        if isinstance(x, (tuple, list)):
+            return flambeau.stack([made(item) for item in x])
+        return flambeau.scalar_tensor(x, dtype=dtype, device=device)
+
+    found = made(data).requires_grad_(requires_grad)
+    return found.pin_memory() if pin_memory else found
 
 
 _PLACES = (_C.Tensor.__getitem__, _C.Tensor.__setitem__)
