@@ -570,3 +570,15 @@ def test_tensors_are_made_of_open_numbers():
     exported_like(lambda x: x * flambeau.tensor(x.shape[0] / 4), (x,), (flambeau.ones(5, 2),), dynamic_shapes=(rows,))
     exported_like(lambda n: flambeau.tensor([math.ceil(n.item()), 1], dtype=flambeau.float64),
                   (flambeau.tensor(8.5),), (flambeau.tensor(2.2),))
+
+
+def test_sizes_that_are_sums_of_others_stay_positive():
+    def joined(x, y, a, b):
+        return x + y @ flambeau.cat([a, b])
+
+    def example(rows, columns, first, second):
+        return (flambeau.ones(rows, columns), flambeau.ones(rows, first + second), flambeau.ones(first, columns),
+                flambeau.ones(second, columns))
+
+    hints = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    exported_like(joined, example(3, 5, 2, 4), example(4, 7, 6, 3), dynamic_shapes=((hints,) * 4,), files=False)

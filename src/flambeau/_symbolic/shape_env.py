@@ -424,7 +424,9 @@ class ShapeEnv:
 
     def holds(self, values):
         """Whether all conditions hold under an assignment."""
-        return all(_holds(statement, values) for statement in (*self.facts(), *self.deferred_runtime_asserts))
+        return all(_holds(statement, values) for statement in (*self.facts(), *self.deferred_runtime_asserts)) and \
+            all(low <= values[s] <= high for s in self.replacements if s in values
+                for low, high in [self.var_to_range.get(s, (-INFINITE, INFINITE))])
 
     # ---- tokens ----
 

@@ -320,7 +320,7 @@ class Export:
         """The conditions that the ranges do not imply."""
         env = self.env
         ranges = env.var_to_range
-        guards = [env.replace(g.expr) for g in env.guards]
+        guards = [env.replace(env.replace(g.expr)) for g in env.guards]  # what a settled size is may be settled later
         return [g for g in guards if certain(g, ranges) is None]
 
 
