@@ -1,6 +1,8 @@
 """Exported programs: what they compute, what they ask of their arguments, and their files."""
 
+import dataclasses
 import io
+import math
 
 import pytest
 
@@ -443,3 +445,161 @@ def test_places_that_values_decide(open_rows):
         for k in (0, len(rows) - 1):
             args = rows, flambeau.tensor(k)
             assert all(flambeau.equal(a, b) for a, b in zip(program(*args), Picks()(*args), strict=True))
+
+
+class Does(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def exported_like(function, example, *others, dynamic_shapes=None, files=True):
+    """Each argument gives what the function gives."""
+    program = export(Does(function), example, dynamic_shapes=dynamic_shapes)
+    for again in (program, reread(program)) if files else (program,):
+        for args in others:
+            assert flambeau.equal(again.module()(*args), function(*args))
+    return program
+
+
+def test_numbers_of_values_are_sizes_and_places():
+    x, t = flambeau.arange(10.0), flambeau.tensor
+    exported_like(lambda n: flambeau.zeros(n.tolist()), (t([4, 4]),), (t([2, 5]),))
+    exported_like(lambda x, n: flambeau.cat([p.sum()[None] for p in x.split(n.tolist())]), (x, t([4, 5, 1])),
+                  (x, t([0, 3, 7])))
+    for place in (lambda x, n: x[n], lambda x, n: x[n.item()], lambda x, n: x[:n.item()], lambda x, n: x[-n.item():],
+                  lambda x, n: x.narrow(0, n.item(), 2), lambda x, n: x[n:].relu() + 1):
+        exported_like(place, (x, t(3)), (x, t(8)), (x, t(1)))
+    exported_like(lambda x, n: x.clone().index_fill_(0, t([0]), 1)[1:n.item()], (x, t(3)), (x, t(-2)))
+    exported_like(lambda x, n: x.repeat_interleave(n), (x, t([2] * 10)), (x, flambeau.arange(10)))
+    exported_like(lambda n: n.bincount(), (t([2, 4]),), (t([1, 9, 9]).narrow(0, 1, 2),))
+    exported_like(lambda n: flambeau.cat(n.unique(return_inverse=True, return_counts=True)), (t([2, 4]),), (t([3, 3]),))
+
+
+def test_what_an_operator_asks_of_a_number_of_values_is_asked_when_it_runs():
+    x, t = flambeau.arange(12.0), flambeau.tensor
+    cases = [(lambda x, n: x.view(n.item(), 4), 3, 4), (lambda x, n: x + flambeau.ones(n.item()), 12, 5),
+             (lambda x, n: x @ flambeau.ones(n.item()), 12, 11), (lambda x, n: x.narrow(0, 0, n.item()), 5, 13),
+             (lambda x, n: x.view(n.item(), -1), 6, 5)]
+    for function, good, bad in cases:
+        program = exported_like(function, (x, t(3)), (x, t(good)))
+        with pytest.raises(RuntimeError):
+            program.module()(x, t(bad))
+
+
+def test_a_condition_that_settles_a_number_of_values_is_checked():
+    def settled(x, n):
+        n = n.item()
+        flambeau._check(n == 4)
+        return x + n
+
+    program = exported_like(settled, (flambeau.ones(4), flambeau.tensor(4)), (flambeau.ones(4), flambeau.tensor(4)))
+    with pytest.raises(RuntimeError, match="does not hold"):
+        program.module()(flambeau.ones(4), flambeau.tensor(5))
+
+
+def test_a_condition_decides_which_numbers_are_tried():
+    def halves(x):
+        n = x.nonzero().shape[0]
+        flambeau._check(n % 4 == 0)
+        return flambeau.stack([flambeau.zeros(n // 2), flambeau.ones(n // 4 * 2)])
+
+    exported_like(halves, (flambeau.ones(8),), (flambeau.ones(8),), (flambeau.tensor([1.0, 0, 1, 0, 1, 1, 0, 0]),))
+
+
+def test_whole_numbers_are_open_from_zero_on():
+    x = flambeau.arange(4.0)
+    for n in (0, 1, 5):
+        for hint in (Dim.AUTO, Dim.DYNAMIC):
+            exported_like(lambda x, n: x * n + n, (x, n), (x, 0), (x, 9), dynamic_shapes=((None, hint),))
+    exported_like(lambda x, n: x * n, (x, -3), (x, -9), (x, 9), dynamic_shapes=((None, Dim.DYNAMIC),))
+
+
+def test_hints_without_a_name_are_narrowed_and_joined():
+    x = flambeau.arange(8.0)
+    program = exported_like(lambda x: x * 2 if x.shape[0] > 5 else x, (x,), (flambeau.ones(6),),
+                            dynamic_shapes=(({0: Dim.DYNAMIC},),))
+    assert str(program.range_constraints) == "{s0: VR[6, int_oo]}"
+    with pytest.raises(AssertionError):
+        program.module()(flambeau.ones(4))
+    for one, other in ((Dim.DYNAMIC, Dim.DYNAMIC), (Dim("b", max=9), Dim.DYNAMIC), (Dim.AUTO, Dim("b", max=9))):
+        program = exported_like(lambda x, y: x + y, (x, x), (flambeau.ones(9), flambeau.ones(9)),
+                                dynamic_shapes=(({0: one}, {0: other}),))
+        with pytest.raises(AssertionError):
+            program.module()(flambeau.ones(9), flambeau.ones(8))
+        if isinstance(one, Dim) or isinstance(other, Dim):
+            with pytest.raises(AssertionError):
+                program.module()(flambeau.ones(10), flambeau.ones(10))
+    with pytest.raises(ConstraintViolationError):
+        export(Does(lambda x, y: x + y), (x, x), dynamic_shapes=(({0: Dim("b")}, {0: Dim("c")}),))
+    program = exported_like(lambda x: x.view(2, -1).sum(0), (x,), (flambeau.ones(6),),
+                            dynamic_shapes=(({0: Dim.DYNAMIC(min=3, max=50)},),))
+    assert str(program.range_constraints) == "{s0: VR[3, 50]}"
+
+
+def test_sizes_are_said_in_the_order_of_the_signature():
+    class Two(nn.Module):
+        def forward(self, a, first, second):
+            return a.sum() + first.sum() - second.sum()
+
+    args, kwargs = (flambeau.ones(2),), {"second": flambeau.ones(4), "first": flambeau.ones(3)}
+    program = export(Two(), args, kwargs, dynamic_shapes=(None, {0: Dim("n")}, None))
+    assert program.module()(flambeau.ones(2), first=flambeau.ones(9), second=flambeau.ones(4)) == 7
+
+
+def test_a_collection_is_what_export_takes():
+    x, shapes, more = flambeau.ones(4), ShapesCollection(), AdditionalInputs()
+    shapes[x][0] = Dim("n")
+    more.add((flambeau.ones(7), 5))
+    scale = Does(lambda x, n: x * n)
+    program = export(scale, (x, 3), dynamic_shapes=shapes)
+    assert flambeau.equal(program.module()(flambeau.ones(6), 3), 3 * flambeau.ones(6))
+    program = export(scale, (x, 3), dynamic_shapes=more)
+    assert flambeau.equal(program.module()(flambeau.ones(6), 9), 9 * flambeau.ones(6))
+
+
+def test_sizes_inside_a_dataclass():
+    @dataclasses.dataclass
+    class Pair:
+        a: flambeau.Tensor
+        b: flambeau.Tensor
+
+    flambeau.export.register_dataclass(Pair)
+    b = Dim("batch")
+    for said in ([{0: b}, {0: b}], {"a": {0: b}, "b": {0: b}}, Pair({0: b}, {0: b})):
+        program = export(Does(lambda p: p.a + p.b), (Pair(flambeau.ones(3), flambeau.ones(3)),),
+                         dynamic_shapes=((said,),))
+        assert program.module()(Pair(flambeau.ones(5), flambeau.ones(5))).shape == (5,)
+
+
+def test_example_inputs_are_replaced_by_others_of_their_structure():
+    program = export(nn.Linear(2, 2), (flambeau.ones(1, 2),))
+    program.example_inputs = (flambeau.zeros(1, 2),), {}
+    assert program.example_inputs[0][0].sum() == 0
+    for wrong in ((flambeau.ones(1),), ((), {}), ((flambeau.ones(1),), {"y": 1})):
+        with pytest.raises(ValueError, match="example_inputs"):
+            program.example_inputs = wrong
+
+
+def test_tensors_are_made_of_open_numbers():
+    x, rows = flambeau.ones(8, 2), ({0: Dim("rows")},)
+    exported_like(lambda x: flambeau.tensor([[x.shape[0], 2], [1, x.shape[0] // 2]]), (x,), (flambeau.ones(5, 2),),
+                  dynamic_shapes=(rows,))
+    exported_like(lambda x: x * flambeau.tensor(x.shape[0] / 4), (x,), (flambeau.ones(5, 2),), dynamic_shapes=(rows,))
+    exported_like(lambda n: flambeau.tensor([math.ceil(n.item()), 1], dtype=flambeau.float64),
+                  (flambeau.tensor(8.5),), (flambeau.tensor(2.2),))
+
+
+def test_sizes_that_are_sums_of_others_stay_positive():
+    def joined(x, y, a, b):
+        return x + y @ flambeau.cat([a, b])
+
+    def example(rows, columns, first, second):
+        return (flambeau.ones(rows, columns), flambeau.ones(rows, first + second), flambeau.ones(first, columns),
+                flambeau.ones(second, columns))
+
+    hints = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    exported_like(joined, example(3, 5, 2, 4), example(4, 7, 6, 3), dynamic_shapes=((hints,) * 4,), files=False)

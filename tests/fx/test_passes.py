@@ -86,8 +86,11 @@ def test_tags_split_too(root, args, seed):
         node.tag = ["a", "b", "c"][3 * k // len(calls)]
     tags = list(dict.fromkeys(n.tag for n in calls))
     for each in (False, True):
-        parts = split_by_tags(gm, tags, return_tuple=each)
+        parts, names = split_by_tags(gm, tags, return_tuple=each, return_fqn_mapping=True)
         assert same(runs(parts, args), expected)
+        placed = {n.target: {f"{m.tag}.{n.target}" for m in calls if m.target == n.target} for n in calls
+                  if n.op == "call_module"}  # a module that two parts call is in both
+        assert names.keys() >= placed.keys() and all(names[n] in places for n, places in placed.items())
 
 
 @pytest.mark.parametrize("seed", SEEDS)

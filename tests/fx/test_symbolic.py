@@ -413,3 +413,10 @@ def test_symbols_outside_a_trace_are_the_numbers_of_the_example():
     _, (a, _) = open_sizes(5, 7)
     assert flambeau.ones(a).shape == (5,) and flambeau.full((2,), a).tolist() == [5, 5]
     assert F.pad(flambeau.ones(2), (0, a)).shape == (7,)
+
+
+def test_what_reads_sizes_has_its_plain_name():
+    aten, x = flambeau.ops.aten, flambeau.ones(2, 3)
+    assert (aten.size.int(x, 1), aten.stride.int(x, 0), aten.item.default(x[0, 0])) == (3, 3, 1.0)
+    traced = make_fx(lambda x: x.new_zeros(aten.size.int(x, 0)), tracing_mode="symbolic")(x)
+    assert traced(flambeau.ones(5, 3)).shape == (5,)

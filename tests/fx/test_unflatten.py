@@ -113,7 +113,9 @@ def test_modules_are_replaced():
         ("", True), ("0", False), ("1", True), ("1.0", False), ("1.1", False)]
     assert program.module_call_graph[2].signature.inputs[0].name == "linear"
     tree = unflatten(program)
-    assert isinstance(tree, UnflattenedModule) and tree.get_submodule("1.0").weight is net[1][0].weight
+    assert isinstance(tree, UnflattenedModule)
+    weight = tree.get_submodule("1.0").weight
+    assert flambeau.equal(weight, net[1][0].weight) and weight.data_ptr() != net[1][0].weight.data_ptr()
 
     class Doubled(nn.Module):
         def forward(self, x):
@@ -179,3 +181,44 @@ def test_a_value_from_outside_does_not_fit_a_kept_form():
     assert flambeau.equal(unflatten(export(Outer(), (x,)))(x), 3 * x)
     with pytest.raises(NotImplementedError, match="none of its arguments"):
         unflatten(export(Outer(), (x,), preserve_module_call_signature=("inner",)))
+
+
+class Plus(nn.Module):
+    def __init__(self, function, **inside):
+        super().__init__()
+        self.function = function
+        for name, module in inside.items():
+            setattr(self, name, module)
+        self.register_buffer("buf", flambeau.ones(1))
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+def test_modules_that_are_called_from_several_places_are_whole():
+    last = Plus(lambda self, x: x + 1)
+    third = Plus(lambda self, x: x * 2, last=last)
+    second = Plus(lambda self, x: self.third.last(x) + 1, third=third)
+    first = Plus(lambda self, x: self.second.third.last(self.second.third(x)), second=second)
+    net = Plus(lambda self, x: self.first.second.third(self.first.second(self.first(x))), first=first)
+    x = flambeau.ones(1)
+    assert flambeau.equal(unflatten(export(net, (x,)))(x), net(x))
+
+
+def test_what_a_module_writes_in_place_others_read():
+    def inner(self, x):
+        self.buf.add_(1)
+        return x + self.buf
+
+    def outer(self, x):
+        y = self.inner(x)
+        self.inner.buf.mul_(3)
+        return y + self.inner.buf
+
+    for kept in ((), ("inner",)):
+        net = Plus(outer, inner=Plus(inner))
+        x = flambeau.ones(1)
+        program = export(net, (x,), preserve_module_call_signature=kept)
+        tree = unflatten(program)
+        expected = [net(x), net(x)]
+        assert [tree(x), tree(x)] == expected  # on tensors of its own

@@ -92,6 +92,12 @@ class FakeTensor(_C.Tensor):
         env = self.fake_mode.shape_env
         return _C.Tensor.item(self) if env is None else opened(self, env)
 
+    def tolist(self):
+        """The numbers in it, as nested lists: open ones where sizes may be open."""
+        if self.fake_mode.shape_env is None:
+            return _C.Tensor.tolist(self)
+        return [part.tolist() for part in self.unbind()] if self.dim() else self.item()
+
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         mode = next(a.fake_mode for a in leaves(args, kwargs or {}) if isinstance(a, FakeTensor))

@@ -16,6 +16,7 @@ from .numbers import SymBool, SymFloat, SymInt
 from .shape_env import Retrace
 from .solving import Row, find
 from .statements import Relation
+from .supposing import suppose
 from .trials import STEP, fresh
 
 _ATTEMPTS = 24
@@ -58,7 +59,7 @@ class Question:
         """The open symbols that the call depends on."""
         found = set().union(*(free_symbols(e) for e in self.expressions()),
                             *(free_symbols(x.node.expr) for x in self.leaves if isinstance(x, SymFloat)))
-        return sorted(found - self.env.replacements.keys(), key=repr)
+        return sorted(found - self.env.replacements.keys() - self.env.supposed.keys(), key=repr)
 
     def dims(self):
         """The sizes of all tensors, as expressions."""
@@ -120,7 +121,7 @@ def _settle_signs(question):
     """Places that are counted from the end where they are negative: they stay on the side where the example's are."""
     if getattr(question.function, "name", "") in _COUNT_FROM_THE_END:
         for leaf in question.leaves:
-            if isinstance(leaf, SymInt):
+            if isinstance(leaf, SymInt) and question.env.hint_of(leaf.node.expr) is not None:
                 bool(leaf >= 0)
 
 
@@ -128,7 +129,11 @@ def infer(question):
     """(inputs of the example, leaves of its result, Described for each that is a new tensor or else None, spec)."""
     env = question.env
     _settle_signs(question)
-    inputs, result = question.run(env.trials()[-1], example=True)  # what the user's sizes do comes first, errors too
+    try:  # what the user's sizes do comes first, errors too
+        inputs, result = question.run(env.trials()[-1], example=True)
+    except REFUSALS:
+        _suppose(question)
+        raise
     leaves, spec = tree_flatten(result)
     given = {id(x) for x in inputs}
     more = []  # assignments that an answer did not hold for
@@ -174,6 +179,7 @@ def _rows(question, trials, spec):
         if not k and not question.works(values):
             if question.too_large(values) and env.smaller():
                 return None
+            _suppose(question)
             _teach(question, values, trials[-1])
             return None
         try:
@@ -240,6 +246,12 @@ def _strides(row, trials, sizes, env):
                for r, values in zip(row, trials, strict=True)):
             return strides
     return None
+
+
+def _suppose(question):
+    """Begins anew where an operator refuses only what stands for numbers of values."""
+    if question.env.restarts and suppose(question, REFUSALS):
+        raise Retrace
 
 
 # ---- what a refusal teaches ------------------------------------------------------------------------------------------

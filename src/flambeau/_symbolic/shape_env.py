@@ -12,6 +12,7 @@ from .expressions import Call, Poly, Symbol, atom, constant, free_symbols, subst
 from .numbers import SymBool, SymFloat, SymInt, SymNode, token_of
 from .ragged import RaggedSize
 from .statements import INFINITE, Logic, Relation, certain
+from .supposing import stand_in
 from .trials import REACHES, trials
 
 _INT_TOKENS, _FLOAT_BITS = 1 << 61, 0x7FE0000000000000  # native/bind/symbols.h
@@ -29,7 +30,11 @@ class GuardOnDataDependentSymNode(RuntimeError):
         self.cond = cond
 
 
-class ConstraintViolationError(RuntimeError):
+class UserError(RuntimeError):
+    """What a program says of its own trace does not fit it."""
+
+
+class ConstraintViolationError(UserError):
     """Sizes that were to stay open cannot, or arguments do not have the sizes that a program is for."""
 
 
@@ -81,8 +86,6 @@ def recognised(sizes):
 
 #: relation -> those that say more
 _STRONGER = {"Le": ("Lt", "Eq"), "Ge": ("Gt", "Eq"), "Ne": ("Lt", "Gt")}
-#: what may stand for a number that values decide, where the first choice does not agree with what is stated of it
-_STAND_INS = (2, 3, 5, 7, 11, 1, 0, -1)
 
 
 class ShapeEnv:
@@ -115,12 +118,14 @@ class ShapeEnv:
         self.moduli, self.sizes = set(), {}
         self.assertions = []  #: SymNodes of what was taken for true of values, for the graph to check
         self.declared, self.assumed = {}, []  #: ranges that were promised; answers that rely on sizes of 2 and more
+        self.supposed, self.reaches = {}, {}  #: of symbols of values: what trials keep to (supposing.py)
         self.restarts = False  #: whether what contradicts the numbers in use begins the trace anew (make_fx)
         self.frozen = False
         self._known, self._tokens, self._token_places = {}, [], {}
         self._lessons, self._taught = [], []  #: conditions that began the trace anew: of all runs, of this one
         self._duck, self._names, self._unbacked = {}, itertools.count(), itertools.count()
         self._stand_in, self._trials, self._base, self._bounded, self.reach = {}, None, {}, set(), REACHES[0]
+        self._chosen = {}  # numbers in the place of values, of earlier runs
         self._number = next(_numbers)
         _environments[self._number] = self
 
@@ -182,7 +187,7 @@ class ShapeEnv:
         """Makes a Symbol known, with the size of the example; without one where only values decide it."""
         self.var_to_range[symbol], self.var_to_sources[symbol], self._trials = range, [source], None
         if example is None:
-            self._stand_in[symbol] = 4099 + 1237 * len(self._stand_in)
+            self._stand_in[symbol] = self._chosen.get(symbol, 4099 + 1237 * len(self._stand_in))
         else:
             self.var_to_val[symbol] = example
 
@@ -289,25 +294,25 @@ class ShapeEnv:
         if found is None and free_symbols(self.replace(statement)) & self._stand_in.keys():
             self.deferred_runtime_asserts[self.replace(statement)] = None
             self.assertions += [node] if node is not None else []
+            self._agree(statement)
             self._learn(self.replace(statement))
-            self._keep_to(self.replace(statement))
             return True
         return self.evaluate_expr(statement) if found is None else found
 
-    def _keep_to(self, statement):
-        """Chooses other numbers to stand for what values decide, where a statement about it does not hold for them."""
-        numbers = {**self.var_to_val, **self._stand_in}
-        if _holds(statement, numbers) and (not self._trials or _holds(statement, self._trials[0])):
+    def _agree(self, statement):
+        """Begins anew with other numbers in the place of values where a statement does not hold for the present."""
+        values = self._stand_in | self.var_to_val
+        if not self.restarts or _holds(statement, values):
             return
-        for symbol in reversed([s for s in self._stand_in if s in free_symbols(statement)]):
-            low, high = self.var_to_range[symbol]
-            choice = next((n for n in (numbers[symbol], *_STAND_INS, high, low)
-                           if low <= n <= high and self.holds({**numbers, symbol: n})), None)
-            if choice is not None:
-                self._stand_in[symbol] = choice
-                self._base = {s: n for s, n in self._base.items() if s is not symbol}
-                break
-        self._trials = None
+        for s in sorted(free_symbols(statement) & self._stand_in.keys(), key=lambda s: int(s.name[1:]), reverse=True):
+            number = stand_in(self, s, values)
+            if number is not None:
+                self.begin_with(s, number)
+                raise Retrace
+
+    def begin_with(self, symbol, number):
+        """Says which number stands for what only values decide, in the runs to come."""
+        self._chosen[symbol] = number
 
     defer_runtime_assert = assume
 
@@ -423,7 +428,9 @@ class ShapeEnv:
 
     def holds(self, values):
         """Whether all conditions hold under an assignment."""
-        return all(_holds(statement, values) for statement in (*self.facts(), *self.deferred_runtime_asserts))
+        return all(_holds(statement, values) for statement in (*self.facts(), *self.deferred_runtime_asserts)) and \
+            all(low <= values[s] <= high for s in self.replacements if s in values
+                for low, high in [self.var_to_range.get(s, (-INFINITE, INFINITE))])
 
     # ---- tokens ----
 

@@ -15,7 +15,6 @@ from . import _collectives as collectives
 from ._groups import member
 from ._messages import recv, send
 
-
 #: of the package: the files of data, which lie above this layer and are loaded when objects are to travel so
 _save_and_load = attrgetter("save", "load")
 

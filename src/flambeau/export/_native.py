@@ -63,7 +63,7 @@ def _plans(found, words):
     sizes but 0 and 1; nothing is computed."""
     plans, held = {}, Words()
     for inputs in found.examples():
-        with contextlib.suppress(RuntimeError, ValueError, IndexError):  # it looks at values, or is not for these sizes
+        with contextlib.suppress(RuntimeError, ValueError, IndexError, OverflowError):  # asks for values or sizes
             plans |= {key: (array("q", key), sizes, array("q", plan))
                       for key, sizes, plan in _C.plan_native(words, found.tensors(), inputs)}
     held.items(list(plans.values()), lambda parts: [held.numbers(part) for part in parts])

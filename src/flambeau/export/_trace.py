@@ -9,9 +9,9 @@ from .. import _C
 from .._graph.exporting import exporting
 from .._shown import shown
 from .._subclasses.fake_tensor import FakeTensorMode
-from .._symbolic.expressions import Poly, constant, told
+from .._symbolic.expressions import Poly, constant, expression, told
 from .._symbolic.numbers import SymInt
-from .._symbolic.shape_env import ConstraintViolationError, Retrace, ShapeEnv
+from .._symbolic.shape_env import Retrace, ShapeEnv
 from .._symbolic.statements import INFINITE, certain
 from ..fx import GraphModule
 from ..fx.experimental._known import describe
@@ -23,7 +23,16 @@ from ._detach import detaching_steps
 from ._modules import OPEN, Calls
 from ._tracer import InsideAStep, Tracer, stays
 from ._whole import Whole
-from .dynamic_shapes import DimHint, Symbols, bound, specs
+from .dynamic_shapes import (
+    AdditionalInputs,
+    DimHint,
+    OpenSizeError,
+    ShapesCollection,
+    ShapesError,
+    Symbols,
+    bound,
+    specs,
+)
 from .exported_program import ExportedProgram, ModuleCallSignature
 from .graph_signature import (
     ConstantArgument,
@@ -66,19 +75,25 @@ def call_names(mod, args, kwargs):
 def _said(mod, args, kwargs, dynamic_shapes):
     """What is said of each leaf of (args, kwargs), in their order."""
     values = (*args, *kwargs.values())
+    if isinstance(dynamic_shapes, (ShapesCollection, AdditionalInputs)):
+        dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, kwargs)
     if dynamic_shapes is None:
         return [s for v in values for s in specs(v, None, "")]
     if isinstance(dynamic_shapes, (tuple, list)):
+        arguments = bound(mod, args, kwargs)
+        if len(arguments) == len(dynamic_shapes) and _grouped(mod, arguments, dynamic_shapes):
+            return _said(mod, args, kwargs, dict(zip([name for name, _ in arguments], dynamic_shapes, strict=True)))
         if len(dynamic_shapes) != len(values):
-            raise ValueError(f"dynamic_shapes: {len(values)} arguments, but something is said of {len(dynamic_shapes)}")
+            raise ShapesError(f"dynamic_shapes: {len(values)} arguments, but something is said of "
+                              f"{len(dynamic_shapes)}")
         return [s for k, (v, d) in enumerate(zip(values, dynamic_shapes, strict=True))
                 for s in specs(v, d, f"argument {k}")]
     arguments = dict(bound(mod, args, kwargs))
     kinds = {p.name: p.kind for p in inspect.signature(mod.forward).parameters.values()}
     unknown = dynamic_shapes.keys() - arguments.keys() - kwargs.keys()
     if unknown:
-        raise ValueError(f"dynamic_shapes: the arguments are {shown(list(arguments))}, and {shown(sorted(unknown))} is "
-                         "none of them")
+        raise ShapesError(f"dynamic_shapes: the arguments are {shown(list(arguments))}, and {shown(sorted(unknown))} "
+                          "is none of them")
     by_name, positional = {}, []
     for name, value in arguments.items():
         said = dynamic_shapes.get(name)
@@ -92,6 +107,15 @@ def _said(mod, args, kwargs, dynamic_shapes):
         else:
             positional.append((name, value, said))
     return [s for where, value, said in (*positional, *(by_name[k] for k in kwargs)) for s in specs(value, said, where)]
+
+
+def _grouped(mod, arguments, said):
+    """Whether the entries are in the order of the signature, *args and **kwargs one each."""
+    kinds = {p.name: p.kind for p in inspect.signature(mod.forward).parameters.values()}
+    many = [(value, one) for (name, value), one in zip(arguments, said, strict=True)
+            if kinds[name] in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)]
+    return all(one is None or (isinstance(one, (tuple, list, dict)) and len(one) == len(value)
+                               and isinstance(one, dict) == isinstance(value, dict)) for value, one in many)
 
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(),
@@ -229,7 +253,7 @@ class Export:
             self.tracer.size_nodes.note(value)
             argument = TensorArgument(node.name)
         elif isinstance(said, DimHint) and said._name != "STATIC":
-            value = self.env.create_symintnode(self.symbols.of(said, leaf, name) or constant(leaf))
+            value = self.env.create_symintnode(self.symbols.of_int(said, leaf, name))
             if isinstance(value, SymInt):
                 self.tracer.size_nodes.nodes[SymInt, value.node.expr] = node
                 argument = SymIntArgument(node.name)
@@ -253,19 +277,31 @@ class Export:
     def _ranges(self):
         """{Symbol: ValueRanges}; ConstraintViolationError for named sizes that cannot be what they were said to be."""
         env, found = self.env, {}
-        for symbol, name in self.symbols.names.items():
+        for symbol, name in sorted(self.symbols.names.items(), key=lambda each: each[0] not in env.replacements):
             if symbol in env.replacements:
-                if symbol in self.symbols.must:
-                    raise ConstraintViolationError(_fixed(env, symbol, name, self.symbols.names))
+                if self._settled(symbol):
+                    raise OpenSizeError(_fixed(env, symbol, name, self.symbols.names))
                 continue
             low, high = env.var_to_range[symbol]
-            if symbol in self.symbols.must:
+            if symbol in self.symbols.must and symbol not in self.symbols.numbers:
                 least, most = env.declared[symbol]
-                if (low > max(least, 2) or high < most) and not self.defers:
-                    raise ConstraintViolationError(_bounded(name, low if low > 2 else least, high, low, most))
+                if symbol in self.symbols.whole and (low > max(least, 2) or high < most) and not self.defers:
+                    raise OpenSizeError(_bounded(name, low if low > 2 else least, high, low, most))
                 low = self._lowest(symbol, max(least, low if low > 2 else 0))
             found[symbol] = ValueRanges(low, high)
         return found | {s: ValueRanges(*span) for s, span in env.var_to_range.items() if env.is_unbacked_symint(s)}
+
+    def _settled(self, symbol):
+        """Whether a symbol may not be what the program needs it to be: a number, or what another Dim says."""
+        value = self.env.replace(expression(symbol))
+        if value.is_number:
+            return symbol in self.symbols.must
+        for other in value.free_symbols:
+            if value == expression(other):  # one size: both ranges hold
+                low, high = self.env.var_to_range[other]
+                least, most = self.env.declared.get(symbol, self.env.var_to_range[symbol])
+                self.env.var_to_range[other] = max(low, least), min(high, most)
+        return symbol in self.symbols.whole and bool(value.free_symbols & self.symbols.whole)
 
     def _lowest(self, symbol, least):
         """The least size for which all that was taken for granted of sizes of 2 and more holds as well."""
@@ -284,7 +320,7 @@ class Export:
         """The conditions that the ranges do not imply."""
         env = self.env
         ranges = env.var_to_range
-        guards = [env.replace(g.expr) for g in env.guards]
+        guards = [env.replace(env.replace(g.expr)) for g in env.guards]  # what a settled size is may be settled later
         return [g for g in guards if certain(g, ranges) is None]
 
 

@@ -24,10 +24,12 @@ class InterpreterModule(GraphModule):
 
 
 def complete(made, root):
-    """Gives a GraphModule what its root has and its graph does not name."""
-    for table in ("_parameters", "_buffers", "_modules"):
+    """Gives a GraphModule what its root has and its graph does not name; where the graph names the inside of a module
+    alone, the module itself."""
+    for table in ("_parameters", "_buffers"):
         for name, value in vars(root)[table].items():
             vars(made)[table].setdefault(name, value)
+    made._modules.update(root._modules)
     made._non_persistent_buffers_set |= root._non_persistent_buffers_set
 
 
@@ -42,6 +44,7 @@ class Tree:
 
     def __init__(self, flat, signatures):
         self.flat, self.signatures = flat, signatures
+        _name_what_is_written(flat.graph)
         self.steps = [n for n in flat.graph.nodes if n.op not in ("placeholder", "output")]
         self.made = {}  # name of a module: [(path of a call, its InterpreterModule)]
 
@@ -108,6 +111,13 @@ def _parted(path):
 def _rehang(tree, name, made):
     """Modules inside one that is replaced are the replacement's from now on."""
     made._modules.update({key: value for key, value in tree.owner(name)._modules.items() if key not in made._modules})
+
+
+def _name_what_is_written(graph):
+    """What a write in place gives is what it has written to: whoever reads it needs no value of the step's."""
+    for node in graph.nodes:
+        if node.op == "call_function" and getattr(node.target, "is_inplace", False):
+            node.replace_all_uses_with(node.args[0])
 
 
 class _Part:

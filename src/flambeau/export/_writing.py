@@ -116,10 +116,10 @@ class GraphWriter:
 
     def symbolic(self, x):
         expr, hint = x.node.expr, x.node.hint
-        if isinstance(x, SymInt):
-            return self.expression(expr)
-        kind = "as_float" if isinstance(x, SymFloat) else "as_bool"
-        if isinstance(expr, (bool, float)):
+        if isinstance(expr, (bool, int, float)) or getattr(expr, "is_number", False):
+            expr = x.node._expr  # settled later on: the step that makes it is still there
+        kind = "as_int" if isinstance(x, SymInt) else "as_float" if isinstance(x, SymFloat) else "as_bool"
+        if isinstance(expr, (bool, int, float)):
             return {kind: expr}
         return {"as_expr": {"expr_str": written(expr, self.names), "hint": None if hint is None else {kind: hint}}}
 

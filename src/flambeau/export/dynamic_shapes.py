@@ -5,9 +5,17 @@ import inspect
 from .. import _C
 from .._shown import shown
 from .._symbolic.expressions import constant, expression
-from .._symbolic.shape_env import ConstraintViolationError
+from .._symbolic.shape_env import ConstraintViolationError, UserError
 from .._symbolic.statements import INFINITE
 from ..utils._pytree import tree_leaves, tree_map
+
+
+class ShapesError(UserError, ValueError):
+    """What is said of sizes does not fit the arguments."""
+
+
+class OpenSizeError(ConstraintViolationError, ValueError):
+    """A size that was to stay open cannot."""
 
 
 class DimHint:
@@ -112,9 +120,11 @@ class ShapesCollection:
         self._said.append((t, shape))
 
     def __getitem__(self, t):
+        """What is said of a tensor, for more to be added: shapes[x][0] = Dim("batch")."""
         found = next((shape for known, shape in self._said if known is t), None)
         if found is None:
-            raise KeyError(f"ShapesCollection: nothing is said of {shown(t)}")
+            found = {}
+            self._said.append((t, found))
         return found
 
     def __len__(self):
@@ -162,10 +172,12 @@ class AdditionalInputs:
 
         def differs(x, *rest):
             if not isinstance(x, _C.Tensor):
-                if any(x != y for y in rest):
-                    raise NotImplementedError("AdditionalInputs: an argument that is no tensor differs; export it as a "
-                                              "tensor")
-                return None
+                if all(x == y for y in rest):
+                    return None
+                if type(x) is int and all(type(y) is int for y in rest):
+                    return Dim.DYNAMIC
+                raise ValueError("AdditionalInputs: an argument that is neither a tensor nor an int differs; export it "
+                                 "as a tensor")
             return {d: Dim.DYNAMIC if any(y.shape[d] != x.shape[d] for y in rest) else None for d in range(x.dim())}
 
         return {name: tree_map(differs, value, *(o[name] for o in others)) for name, value in first.items()}
@@ -190,21 +202,32 @@ def specs(value, said, where):
     if isinstance(value, (tuple, list)):
         said = [None] * len(value) if said is None else said
         if not isinstance(said, (tuple, list)) or len(said) != len(value):
-            raise ValueError(f"dynamic_shapes: {where} is a {type(value).__name__} of {len(value)}, so what is said of "
-                             f"it must be one of as many, got {shown(said)}")
+            raise ShapesError(f"dynamic_shapes: {where} is a {type(value).__name__} of {len(value)}, so what is said "
+                              f"of it must be one of as many, got {shown(said)}")
         return [s for k, (v, d) in enumerate(zip(value, said, strict=True)) for s in specs(v, d, f"{where}[{k}]")]
     if isinstance(value, dict):
         said = {} if said is None else said
         if not isinstance(said, dict) or said.keys() - value.keys():
-            raise ValueError(f"dynamic_shapes: {where} is a dict with the keys {shown(list(value))}, got {shown(said)}")
+            raise ShapesError(f"dynamic_shapes: {where} is a dict with the keys {shown(list(value))}, got "
+                              f"{shown(said)}")
         return [s for k, v in value.items() for s in specs(v, said.get(k), f"{where}[{k!r}]")]
     leaves = tree_leaves(value)
     if len(leaves) == 1 and leaves[0] is value:
         return [_of_leaf(value, said, where)]
-    if said is not None:
-        raise NotImplementedError(f"dynamic_shapes: sizes inside a {type(value).__name__} cannot be named; "
-                                  "use ShapesCollection with tuples, lists and dicts")
-    return [{} if isinstance(leaf, _C.Tensor) else None for leaf in leaves]
+    parts, said = _children(value), _children(said) if type(said) is type(value) else said
+    if said is None:
+        said = [None] * len(parts)
+    if isinstance(said, dict):
+        said = list(said.values())
+    if not isinstance(said, (tuple, list)) or len(said) != len(parts):
+        raise ShapesError(f"dynamic_shapes: {where} is a {type(value).__name__} of {len(parts)} parts, so what is "
+                          f"said of it must be one of as many, got {shown(said)}")
+    return [s for k, (v, d) in enumerate(zip(parts, said, strict=True)) for s in specs(v, d, f"{where}[{k}]")]
+
+
+def _children(value):
+    """The parts of a container of a registered class."""
+    return tree_leaves(value, is_leaf=lambda x: x is not value)
 
 
 def _of_leaf(value, said, where):
@@ -212,21 +235,21 @@ def _of_leaf(value, said, where):
     if not isinstance(value, _C.Tensor):
         if said is None or (isinstance(said, DimHint) and isinstance(value, int)):
             return said
-        raise ValueError(f"dynamic_shapes: {where} is a {type(value).__name__}, of which only a hint for an int can be "
-                         f"said, got {shown(said)}")
+        raise ShapesError(f"dynamic_shapes: {where} is a {type(value).__name__}, of which only a hint for an int can "
+                          f"be said, got {shown(said)}")
     if said is None:
         return {}
     if isinstance(said, (tuple, list)):
         if len(said) != value.dim():
-            raise ValueError(f"dynamic_shapes: {where} has {value.dim()} dimensions, got {len(said)} entries")
+            raise ShapesError(f"dynamic_shapes: {where} has {value.dim()} dimensions, got {len(said)} entries")
         said = dict(enumerate(said))
     if not isinstance(said, dict):
-        raise TypeError(f"dynamic_shapes: of {where}, a tensor, {{dim: Dim}} or a list is said, got {shown(said)}")
+        raise ShapesError(f"dynamic_shapes: of {where}, a tensor, {{dim: Dim}} or a list is said, got {shown(said)}")
     for dim, one in said.items():
         if not isinstance(dim, int) or not 0 <= dim < value.dim():
-            raise ValueError(f"dynamic_shapes: {where} has {value.dim()} dimensions, and {shown(dim)} is none of them")
+            raise ShapesError(f"dynamic_shapes: {where} has {value.dim()} dimensions, and {shown(dim)} is none of them")
         if not (one is None or isinstance(one, (Dim, DimHint)) or one == value.shape[dim]):
-            raise TypeError(f"dynamic_shapes: {where}, dimension {dim}: expected a Dim, a hint or None, got "
+            raise ShapesError(f"dynamic_shapes: {where}, dimension {dim}: expected a Dim, a hint or None, got "
                             f"{shown(one)}")
     return {d: one for d, one in said.items() if isinstance(one, (Dim, DimHint)) and one is not Dim.STATIC}
 
@@ -235,38 +258,57 @@ class Symbols:
     """The symbols of one trace: by the name of their Dim, and those without a name."""
 
     def __init__(self, env):
-        self.env, self.named, self.must, self.names = env, {}, set(), {}
+        self.env, self.named, self.names = env, {}, {}
+        self.must, self.whole = set(), set()  # those that may not be fixed; those with names
+        self.numbers = set()  # those that are arguments themselves, and no sizes
+
+    def of_int(self, said, number, where):
+        """The expression of an argument that is an int: any int, unless the example is not negative."""
+        least = said.min if said.min is not None else 0 if number >= 0 else -INFINITE
+        most = INFINITE if said.max is None else said.max
+        if not least <= number <= most:
+            raise OpenSizeError(f"export: {where} is {number} in the example, outside of {least} to {most}")
+        symbol = self._open(number, where, (least, most), said, where)
+        self.numbers.add(symbol)
+        return self.env.replace(expression(symbol))
 
     def of(self, said, size, where):
         """The expression of a size, or None for one that stays."""
         if isinstance(said, DimHint):
-            must = said._name == "DYNAMIC"
-            if size < 2 and not must:
+            if size < 2 and said._name != "DYNAMIC":
                 return None
             least = 2 if said.min is None else max(2, said.min)
-            symbol = self._new(size, where, least, INFINITE if said.max is None else said.max, must, where)
+            symbol = self._new(size, where, least, INFINITE if said.max is None else said.max, said, where)
             return self.env.replace(expression(symbol))
         root, name = said.root, said.root.__name__
         inner, rest = divmod(size - said.offset, said.factor)
         if rest:
-            raise ConstraintViolationError(f"export: {where} is {size} in the example, which is not {said.__name__} of "
+            raise OpenSizeError(f"export: {where} is {size} in the example, which is not {said.__name__} of "
                                            "an integer")
         if name not in self.named:
-            self.named[name] = self._new(inner, where, root.min, root.max, True, name), inner
+            self.named[name] = self._new(inner, where, root.min, root.max, root, name), inner
         symbol, known = self.named[name]
         if known != inner:
-            raise ConstraintViolationError(f"export: {name} is {known} and, at {where}, {inner} in the example")
+            raise OpenSizeError(f"export: {name} is {known} and, at {where}, {inner} in the example")
         return constant(said.factor) * self.env.replace(expression(symbol)) + constant(said.offset)
 
-    def _new(self, size, where, least, most, must, name):
+    def _new(self, size, where, least, most, said, name):
         if size < 2:
-            raise ConstraintViolationError(f"export: {where} is {size} in the example; a size that is to stay open "
+            raise OpenSizeError(f"export: {where} is {size} in the example; a size that is to stay open "
                                            "must be 2 or more there")
         if not least <= size <= most:
-            raise ConstraintViolationError(f"export: {where} is {size} in the example, outside of {least} to {most}")
-        symbol = self.env.new_symbol(size, where, (max(least, 2), most))
-        if must:
-            self.must.add(symbol)
+            raise OpenSizeError(f"export: {where} is {size} in the example, outside of {least} to {most}")
+        symbol = self._open(size, where, (max(least, 2), most), said, name)
+        if symbol in self.must:
             self.env.declared[symbol] = least, most
+        return symbol
+
+    def _open(self, size, where, span, said, name):
+        symbol = self.env.new_symbol(size, where, span)
         self.names[symbol] = name
+        if isinstance(said, Dim) or said._name == "DYNAMIC":
+            self.must.add(symbol)
+            self.env.declared[symbol] = span
+        if isinstance(said, Dim):
+            self.whole.add(symbol)
         return symbol

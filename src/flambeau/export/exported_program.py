@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 import flambeau
 
+from .._shown import shown
 from ..fx import Graph, GraphModule
 from ..fx._pytree_codegen import _PyTreeInfo
 from ..ops.kinds import find
+from ..utils._pytree import tree_structure
 from ._call_codegen import CallCodeGen
 from ._checks import InputChecks
 from ._decompositions import decomposed, is_primitive
@@ -121,6 +123,23 @@ class ExportedProgram:
     def example_inputs(self):
         """(args, kwargs) that it was exported with."""
         return self._example_inputs
+
+    @example_inputs.setter
+    def example_inputs(self, value):
+        """Others of the same structure; None for none."""
+        if value is not None:
+            signature = self.module_call_graph[0].signature
+            whole = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple) and \
+                isinstance(value[1], dict)
+            if not whole:
+                raise ValueError(f"example_inputs: expected (args, kwargs), a tuple and a dict, got {shown(value)}")
+            args, kwargs = value
+            names = signature.in_spec.children_specs[1].context or []
+            known = {name: kwargs[name] for name in names} if set(names) == kwargs.keys() else kwargs
+            if tree_structure((args, known)) != signature.in_spec:
+                raise ValueError("example_inputs: these have not the structure of the program's arguments, "
+                                 f"{shown(signature.in_spec)}")
+        self._example_inputs = value
 
     @property
     def dialect(self):

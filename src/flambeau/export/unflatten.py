@@ -8,6 +8,7 @@ A module whose form was kept (`preserve_module_call_signature`) takes and gives 
 import abc
 
 from .._shown import class_name, shown
+from ..nn import Parameter
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._tree import InterpreterModule, Tree, complete
 from .exported_program import ExportedProgram
@@ -23,7 +24,7 @@ class FlatArgsAdapter(abc.ABC):
 
 
 def unflatten(module, flat_args_adapter=None):
-    """The program as modules of the names that they had: an UnflattenedModule.
+    """The program as modules of the names that they had: an UnflattenedModule, whose tensors are copies.
 
     module              an ExportedProgram
     flat_args_adapter   a FlatArgsAdapter for calls whose arguments have another structure
@@ -49,6 +50,19 @@ def unflatten(module, flat_args_adapter=None):
     return UnflattenedModule(module, flat_args_adapter)
 
 
+def _with_own_tensors(module):
+    """The module, with copies of its tensors: what is trained or written there is not the program's."""
+    copies = {}
+    for owner in module.modules():
+        for table in (owner._parameters, owner._buffers):
+            for name, t in table.items():
+                if t is not None and id(t) not in copies:
+                    own = t.detach().clone()
+                    copies[id(t)] = Parameter(own, t.requires_grad) if table is owner._parameters else own
+                table[name] = copies.get(id(t))
+    return module
+
+
 class UnflattenedModule(InterpreterModule):
     """An exported program as a tree of modules; `unflatten` makes it.
 
@@ -57,7 +71,7 @@ class UnflattenedModule(InterpreterModule):
 
     def __init__(self, export_module, flat_args_adapter=None):
         self_checks = export_module._checks
-        flat = export_module.module(check_guards=False)
+        flat = _with_own_tensors(export_module.module(check_guards=False))
         signatures = {e.fqn: e.signature for e in export_module.module_call_graph if e.signature is not None}
         root = Tree(flat, signatures).root()
         super().__init__(root, root.graph, "UnflattenedModule")

@@ -173,6 +173,9 @@ class _ReadingPacket(_One):
 
 
 _READING_PACKETS = {packet.__name__: packet for packet in map(_ReadingPacket, READINGS.values())}
+#: what reads sizes that are plain numbers reads open ones as well
+_READING_PACKETS |= {name: _READING_PACKETS[other] for name, other in (
+    ("size", "sym_size"), ("stride", "sym_stride"), ("item", "_local_scalar_dense"))}
 
 
 #: operators that no call here becomes, since they are ways in which PyTorch's kernels compute something -> what that is

@@ -30,11 +30,26 @@ class SizeNodes:
         expr = x.node.expr
         if isinstance(expr, (bool, int, float)) or getattr(expr, "is_number", False):
             return int(expr) if isinstance(x, SymInt) else expr
+        return self._node(x, expr)
+
+    def _node(self, x, expr):
         key = type(x), expr
         if key not in self.nodes:
             self.nodes[key] = self._made(x, expr)
             self.nodes[key].meta["val"] = x
         return self.nodes[key]
+
+    def _asserted(self, x):
+        """The Node of a number whose parts may be settled by what is asserted of them."""
+        if not isinstance(x, (SymInt, SymFloat, SymBool)):
+            return x
+        found = self.nodes.get((type(x), x.node._expr))
+        if found is None and x.node.made is not None and callable(x.node.made[0]):
+            function, args = x.node.made
+            found = self.tracer.create_node("call_function", function, tuple(map(self._asserted, args)), {})
+            found.meta["val"] = x
+            self.nodes[type(x), x.node._expr] = found
+        return self._node(x, x.node._expr) if found is None else found
 
     def _made(self, x, expr):
         made = x.node.made
@@ -52,9 +67,8 @@ class SizeNodes:
     def assertions(self, env):
         """Adds the Nodes that check what was taken for true of values."""
         for node in env.assertions if env is not None else ():
-            truth = self.of(SymBool(node))
-            if not isinstance(truth, bool):
-                self.tracer.create_node("call_function", READINGS["assert"], (truth, told(node.expr)), {})
+            truth = self._asserted(SymBool(node))
+            self.tracer.create_node("call_function", READINGS["assert"], (truth, told(node._expr)), {})
 
     def recognised(self, function, args):
         """Arguments with SymInts in the place of sizes that the engine of autograd has read from tensors."""

@@ -76,7 +76,7 @@ def split_by_tags(gm, tags, return_fqn_mapping=False, return_tuple=False, GraphM
     """A module that calls one submodule per tag, in the order of `tags`; every Node that calls something has a `tag`.
 
     Attributes of a Node are read in the part that uses them. return_tuple: parts return tuples even for one value.
-    return_fqn_mapping: also {dotted name in the result: dotted name in gm}. GraphModuleCls: the class of the result.
+    return_fqn_mapping: also {dotted name in gm: dotted name in the result}. GraphModuleCls: the class of the result.
     """
     parts = {tag: Component(Graph(), k, tag) for k, tag in enumerate(tags)}
     home, mapped = {}, {}   # Node -> its part; Node -> its copy there

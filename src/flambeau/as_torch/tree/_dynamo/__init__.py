@@ -15,6 +15,7 @@ from ....compiler import set_stance as set_stance
 from ....compiler import substitute_in_graph as substitute_in_graph
 from . import config as config
 from . import eval_frame as eval_frame
+from . import exc as exc
 from . import utils as utils
 from .eval_frame import OptimizedModule as OptimizedModule
 from .eval_frame import is_dynamo_supported as is_dynamo_supported

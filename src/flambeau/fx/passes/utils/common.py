@@ -30,14 +30,14 @@ class HolderModule(Module):
 
 
 def lift_subgraph_as_module(gm, subgraph, comp_name="", class_name="GraphModule"):
-    """(a GraphModule of a graph whose attributes are those of gm, {dotted name in it: dotted name in gm}); with a
-    comp_name the names are those of a module that has it under this name."""
+    """(a GraphModule of a graph whose attributes are those of gm, {dotted name in gm: dotted name in it}); with a
+    comp_name the latter are those of a module that has it under this name."""
     holder, names = HolderModule({}), {}
     for node in subgraph.nodes:
         if node.op not in ("call_module", "get_attr"):
             continue
         holder.put(node.target, _attribute(gm, node.target))
-        names[f"{comp_name}.{node.target}" if comp_name else node.target] = node.target
+        names[node.target] = f"{comp_name}.{node.target}" if comp_name else node.target
     return GraphModule(holder, subgraph, class_name), names
 
 
