@@ -121,7 +121,7 @@ REASONS = {
     "a permission, not an order: distinct elements may come in any order, and come sorted": """
         ops/sorting: unique sorted""",
     "there are no guards, and nothing is limited or isolated": """
-        compiler/__init__: compile name recompile_limit isolate_recompiles shapes_spec,
+        compiler/__init__: compile name recompile_limit isolate_recompiles shapes_spec dynamic_shapes,
         __init__ skip_guard_eval_unsafe""",
     "of a program's text, which has more arguments than there is to decide here": """
         jit/_compile: _call_uninitialized node; _aten/forms: _convolution switches, _thnn_conv2d kernel_size,

@@ -133,12 +133,20 @@ bool Reader::taken_over(PyObject* o) {
   return false;
 }
 
+// A tensor in the place of a number gives its value and no more.
+void Reader::check_no_gradient(const Tensor& t) {
+  if (!trying && tls.grad_enabled && tensor_requires_grad(t))
+    type_error(PyUnicode_AsUTF8(op.name), "(): a tensor that requires grad cannot be a number here, since its gradient "
+               "would be lost; pass x.item(), or multiply by it");
+}
+
 bool Reader::modes_decide() { return tls.function_modes && !tls.overrides_disabled && (f.foreign = true); }
 
 bool Reader::read_scalar(PyObject* o, Value& v) {
   if (number_value(o, v) || symbol_value(o, v)) return true;
   if (!is_tensor(o) || as_tensor(o)->ndim != 0 || (trying && as_tensor(o)->level)) return false;
   if (modes_decide()) return v = Value(int64_t(0)), true;
+  check_no_gradient(*as_tensor(o));
   Scalar s = element_scalar(*as_tensor(o));
   Held number = checked(scalar_object(s));
   return number_value(number.p, v);
@@ -153,7 +161,9 @@ bool Reader::read_float(PyObject* o, Value& v) {
   } else if (number_value(o, v) && v.tag != Tag::Complex) {
     v = Value(v.scalar().to<double>());
   } else if (is_tensor(o) && as_tensor(o)->numel == 1) {
-    v = Value(modes_decide() ? 0. : element_scalar(*as_tensor(o)).to<double>());
+    if (modes_decide()) return v = Value(0.), true;
+    check_no_gradient(*as_tensor(o));
+    v = Value(element_scalar(*as_tensor(o)).to<double>());
   } else if (!symbol_value(o, v, true)) {
     return false;
   }

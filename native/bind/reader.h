@@ -64,6 +64,7 @@ struct Reader {
   bool foreign(PyObject* o);
   // Whether modes are asked first, so that a tensor in the place of a number is not read here.
   bool modes_decide();
+  void check_no_gradient(const Tensor& t);
   int64_t index_of(PyObject* o);
   bool read_scalar(PyObject* o, Value& v);
   bool read_float(PyObject* o, Value& v);

@@ -30,7 +30,7 @@ T over_row(const T* a, const T* b, int64_t d, Term term, Join join) {
 template <class T>
 T distance(const T* a, const T* b, int64_t d, double p) {
   auto sum = [](T x, T y) { return x + y; };
-  if (p == 0) return over_row(a, b, d, [](T x) { return T(x != 0); }, sum);
+  if (p == 0) return over_row(a, b, d, [](T x) { return x == x ? T(x != 0) : x; }, sum);
   if (std::isinf(p)) return over_row(a, b, d, [](T x) { return x; }, [](T x, T y) { return y != y || x < y ? y : x; });
   return std::pow(over_row(a, b, d, [p](T x) { return T(std::pow(x, T(p))); }, sum), T(1 / p));
 }

@@ -89,10 +89,15 @@ void check_softshrink(const Call& c, DType&, DType&) {
 void check_abs(const Call& c, DType& compute, DType&) {
   if (c.inplace && is_complex(compute)) runtime_error("abs_: the result is real and the tensor complex; use x.abs()");
 }
-void check_addcdiv(const Call&, DType& compute, DType&) {
+void check_addcmul(const Call& c, DType& compute, DType&) {
+  if (!is_complex(compute) && c.nargs > 3 && c.args[3].tag == Tag::Complex)
+    runtime_error(c.name(), ": value must be real for real tensors");
+}
+void check_addcdiv(const Call& c, DType& compute, DType& result) {
   if (!is_differentiable(compute))
     runtime_error("addcdiv: a quotient of integers is no integer; convert the tensors first, or use addcmul(self, "
                   "tensor1, 1 / tensor2)");
+  check_addcmul(c, compute, result);
 }
 void check_heaviside(const Call& c, DType&, DType&) {
   if (c.args[0].tag == Tag::Tensor && c.args[1].tag == Tag::Tensor && c.tensor(0).dtype != c.tensor(1).dtype)
@@ -153,6 +158,7 @@ const ElementwiseRows rows(kBaseline, [](ElementwiseRows& r) {
          checked("relu6", check_relu),
          checked("hardtanh", check_relu),
          checked("lerp", check_lerp),
+         checked("addcmul", check_addcmul),
          checked("addcdiv", check_addcdiv),
          checked("heaviside", check_heaviside),
          checked("masked_fill", check_masked_fill),

@@ -126,7 +126,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
         out = over_ranks(query, key, value, attn_mask, dropout_p, is_causal, scale)
         return out if heads is None else out.flatten(-4, -3)
     for backend in _attention_ways.allowed:
-        if _attention_ways.fused(backend, query, key, value, attn_mask, dropout_p):
+        fused = _attention_ways.fused(backend, query, key, value, attn_mask, dropout_p)
+        if fused:
             if attn_mask is not None or enable_gqa or not queries == keys == values:
                 query, key, value = _expanded(attn_mask, query, key, value)
             out = fused_attention(query, key, value, attn_mask, is_causal, scale, backend == "CUDNN_ATTENTION")[0]
@@ -134,6 +135,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
             out = _by_parts(query, key, value, attn_mask, dropout_p, is_causal, scale)
         else:
             continue
+        if fused and heads is None:  # it lies as the query does
+            return out if order is not None or query.is_cuda else out.contiguous()
         out = out if heads is None else out.flatten(-4, -3)
         return out if order is None else out.permute(order).contiguous().permute(_BACK[order])
     ways = ", ".join(_attention_ways.allowed) or "none"
