@@ -112,3 +112,12 @@ def test_metadata_is_kept():
     y = leaf([1.0]) * 2
     y.grad_fn.metadata["where"] = 3
     assert y.grad_fn.metadata == {"where": 3}
+
+
+def test_what_accumulates_a_gradient_has_hooks_on_both_sides():
+    x, seen = flambeau.tensor([1.0, 2.0], requires_grad=True), []
+    node = x.view_as(x).grad_fn.next_functions[0][0]
+    node.register_prehook(lambda grads: seen.append([g.tolist() for g in grads]))
+    node.register_hook(lambda inputs, outputs: seen.append((inputs, [g.tolist() for g in outputs], x.grad.tolist())))
+    (x * x).sum().backward()
+    assert seen == [[[2, 4]], ((), [[2, 4]], [2, 4])]

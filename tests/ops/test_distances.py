@@ -112,3 +112,8 @@ def test_no_distance_pulls_nowhere(p):
     x = flambeau.tensor([[1.0, -2.0], [1.0, -2.0]], requires_grad=True)
     (flambeau.pdist(x, p).sum() + flambeau.cdist(x, x.detach(), p).sum()).backward()
     assert x.grad.tolist() == [[0, 0], [0, 0]]
+
+
+def test_differences_that_are_nan_do_not_count_as_one():
+    x = flambeau.full((2, 2), np.inf)
+    assert flambeau.nn.functional.pdist(x, p=0.0).isnan().all() and flambeau.cdist(x, x, p=0.0).isnan().all()

@@ -483,3 +483,21 @@ def test_clamp_of_bools():
     assert flambeau.clamp(x, max=low).tolist() == flambeau.clamp_max(x, low).tolist() == [False, False, False]
     assert x.clamp(min=True).dtype is flambeau.bool
     assert x.clamp(0, 1).dtype is flambeau.int64
+
+
+def test_a_tensor_that_requires_grad_is_no_number():
+    """Its gradient would be lost without a word."""
+    x, w = flambeau.ones(2), flambeau.tensor(2.0, requires_grad=True)
+    for call in (lambda: x.addcmul(x, x, value=w), lambda: flambeau.full((2,), w), lambda: flambeau.isclose(x, x, w)):
+        with pytest.raises(TypeError, match="requires grad cannot be a number"):
+            call()
+        with flambeau.no_grad():
+            call()
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_a_complex_value_needs_complex_tensors(name):
+    x = flambeau.ones(2)
+    with pytest.raises(RuntimeError, match="must be real"):
+        getattr(flambeau, name)(x, x, x, value=1j)
+    assert getattr(flambeau, name)(x + 0j, x, x, value=1j).tolist() == [1 + 1j, 1 + 1j]

@@ -216,3 +216,9 @@ def test_normal_takes_tensors_without_dimensions_as_numbers_of_a_size():
     for wrong in (flambeau.tensor([5.0]), flambeau.tensor(5.0, requires_grad=True)):
         with pytest.raises(TypeError, match="size goes with numbers"):
             flambeau.normal(wrong, 1.0, (3,))
+
+
+def test_draws_without_replacement_go_through_memory_in_its_order():
+    flambeau.manual_seed(7)
+    p = flambeau.rand(9, 4).t()
+    assert flambeau.multinomial(p, 3).tolist() == [[8, 0, 4], [3, 4, 8], [2, 4, 6], [6, 4, 1]]  # PyTorch's

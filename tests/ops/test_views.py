@@ -286,12 +286,3 @@ def test_new_dimensions_of_size_1_step_over_what_follows():
         (5, 1), (5, 5, 1), (0, 1), (0, 0, 1), (0, 5, 1)]
     assert flambeau.ones(3, 1).expand(1, 1, 3, 4).stride() == (3, 3, 1, 0)
     assert flambeau.tensor(2.0).expand(1, 1).stride() == (0, 0)
-
-
-def test_copy_of_a_number():
-    x = flambeau.ones(2, requires_grad=True) * 2
-    assert x.copy_(3) is x and x.tolist() == [3, 3]
-    assert zeros(2, dtype=flambeau.complex64).copy_(src=2j, non_blocking=True).tolist() == [2j, 2j]
-    x.sum().backward()
-    with pytest.raises(TypeError, match="'src'"):
-        zeros(2).copy_("3")

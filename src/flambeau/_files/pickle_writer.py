@@ -282,7 +282,10 @@ class Writer:
     def reduce(self, obj, original=None):
         """What `original` becomes; it may refer to itself in its items and state."""
         self.name(obj.function)
-        self.arguments(obj.args)
+        if type(obj.args) is tuple:
+            self.arguments(obj.args)
+        else:
+            self.write(obj.args)
         self.parts.append(b"\x81" if obj.new else b"R")
         if original is not None:
             self.keep.append(obj)

@@ -6,7 +6,7 @@ is decided in `push.py`.
 
 from .. import _C
 from ..ops.kinds import OPS
-from .levels import Frame, Wrapper
+from .levels import Frame, Wrapper, below
 from .push import DRAWN, any_tangent, push
 
 _make = _C.make_level
@@ -89,7 +89,8 @@ class DualFrame(Frame):
         to.value, to._tangent, to.source = wrapper.value, wrapper._tangent, wrapper.source
 
     def rewrite(self, wrapper, result):
-        wrapper.write(result.tangent)
+        with below(self):
+            wrapper.write(result.tangent)
 
     def detach(self, wrapper):
         return self.wrap(wrapper.value.detach())

@@ -45,6 +45,8 @@ class GradScaler:
     0.5
     """
 
+    _allow_fp16 = False  # whether gradients of float16 are unscaled
+
     def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000,
                  enabled=True):
         self._device = device
@@ -102,7 +104,7 @@ class GradScaler:
             raise RuntimeError(f"GradScaler.unscale_: this {type(optimizer).__name__} has made its step; unscale "
                                "before step(), or call update() first")
         inverse = self._scale.double().reciprocal().float()
-        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, flambeau.zeros(()), False)
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, flambeau.zeros(()), self._allow_fp16)
         state["stage"] = OptState.UNSCALED
 
     def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
@@ -115,7 +117,8 @@ class GradScaler:
                 if grad is None:
                     continue
                 if grad.dtype is flambeau.float16 and not allow_fp16:
-                    raise ValueError("Attempting to unscale FP16 gradients.")
+                    raise ValueError("GradScaler.unscale_: a gradient is float16, where unscaled numbers may vanish; "
+                                     "keep the parameters in float32 and compute in float16 by autocast")
                 if grad.layout is flambeau.sparse_coo:
                     grad = param.grad = grad.coalesce()
                 grads[grad.device].append(grad)

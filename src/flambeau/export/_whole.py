@@ -84,7 +84,9 @@ def _with_numbers(func, args, kwargs):
 
 @functools.cache
 def _numbers(func):
-    """The places and names of the parameters of an operator that are numbers, or lists of them."""
+    """The places and names of the parameters of an operator of one form that are numbers, or lists of them."""
+    if func.schema is None:
+        return frozenset()
     kinds = [re.match(r"\s*(int|SymInt|float|Scalar|number)\b(?:\[\d*\])?\??\s+(\w+)", text)
              for text in _parameters(func.schema)]
     return frozenset(x for k, found in enumerate(kinds) if found for x in (k, found[2]))

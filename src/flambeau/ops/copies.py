@@ -1,6 +1,6 @@
 """Copies: with memory of their own, into another tensor, of another dtype or on another device."""
 
-from .kinds import OPS, composite, overloads, primitive
+from .kinds import OPS, primitive
 
 clone = primitive("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor", d={"self": lambda g: g},
                   doc="A copy with its own memory; gradients pass through.\n\n"
@@ -11,16 +11,6 @@ copy_ = primitive("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Te
                   d={"self": lambda g: OPS["zeros_like"](g), "src": lambda g: g},
                   doc="Writes src, broadcast and converted, into self.\n\n"
                       ">>> flambeau.zeros(2).copy_(flambeau.tensor(3))\ntensor([3., 3.])")
-
-
-@composite("copy_.number(Tensor self, Scalar src, bool non_blocking=False) -> Tensor", namespace=None,
-           skip="fill_ under another name")
-def _copy_number(self, src, non_blocking=False):
-    """Writes a number into every element of self."""
-    return self.fill_(src)
-
-
-overloads("copy_", copy_, _copy_number, namespace=None, method=True, doc=copy_.summary)
 
 _to_copy = primitive(
     "_to_copy(Tensor self, *, dtype? dtype=None, device? device=None, bool non_blocking=False) -> Tensor",

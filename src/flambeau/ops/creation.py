@@ -198,11 +198,11 @@ def combinations(self, r=2, with_replacement=False):
     for _ in range(r - 1):  # each row goes on with every place behind its last one
         first = places.select(1, -1) + (not with_replacement)
         many = (n - first).clamp(min=0)
-        rows = arange(len(places), device="cpu").repeat_interleave(many)
-        nth = arange(len(rows), device="cpu") - (many.cumsum(0) - many).index_select(0, rows)
+        rows = arange(places.shape[0], device="cpu").repeat_interleave(many)
+        nth = arange(rows.shape[0], device="cpu") - (many.cumsum(0) - many).index_select(0, rows)
         following = first.index_select(0, rows) + nth
         places = cat([places.index_select(0, rows), following.unsqueeze(1)], 1)
-    return self.index_select(0, places.reshape(-1).to(self.device)).reshape(len(places), r)
+    return self.index_select(0, places.reshape(-1).to(self.device)).reshape(places.shape[0], r)
 
 
 @composite("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", method=False, ref="numpy.vander")

@@ -18,13 +18,15 @@ class ShardedGradScaler(GradScaler):
     >>> dist.destroy_process_group()
     """
 
+    _allow_fp16 = True  # shards may be kept in it
+
     def __init__(self, device="cuda", init_scale=2.0**16, backoff_factor=0.5, growth_factor=2.0, growth_interval=2000,
                  enabled=True, process_group=None):
         super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self.process_group = process_group
 
     def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16=True):
-        found = super()._unscale_grads_(optimizer, inv_scale, found_inf, True)
+        found = super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
         if not flambeau.distributed.is_initialized():
             return found
         devices = list(found) or [found_inf.device]  # a rank without gradients asks the others too

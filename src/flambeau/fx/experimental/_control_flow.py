@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import flambeau
 
 from ... import _C, control_flow
+from ..._shown import shown
 from ..._subclasses.fake_tensor import FakeTensorMode
 from ..._symbolic.numbers import SymInt
 from ...utils import _pytree
@@ -269,8 +270,8 @@ def _check_numbers(carried, returned):
     """Without open numbers a step of the graph would always compute with the first step's."""
     for k, (before, after) in enumerate(zip(carried, returned, strict=True)):
         if not isinstance(before, _C.Tensor) and before != after:
-            raise RuntimeError(f"while_loop: carried value {k} is {before!r} and becomes {after!r}: trace with "
-                               "tracing_mode='symbolic', where numbers are open, or carry a tensor")
+            raise RuntimeError(f"while_loop: carried value {k} is {shown(before)} and becomes {shown(after)}: trace "
+                               "with tracing_mode='symbolic', where numbers are open, or carry a tensor")
 
 
 def _tuple(result):

@@ -2,6 +2,7 @@
 
 from functools import wraps
 
+from ...._shown import shown
 from ...._transforms.vmap import _process_batched_inputs
 from ....func import functionalize as functionalize
 from ....func import hessian as hessian
@@ -14,7 +15,7 @@ from ....func import vmap
 def chunk_vmap(func, in_dims=0, out_dims=0, randomness="error", chunks=2):
     """`vmap` in that many pieces of equal size (the last may be smaller), one after the other."""
     if not isinstance(chunks, int) or chunks < 1:
-        raise ValueError(f"chunk_vmap: chunks must be a positive int, got {chunks!r}")
+        raise ValueError(f"chunk_vmap: chunks must be a positive int, got {shown(chunks)}")
 
     @wraps(func, updated=())
     def batched(*args, **kwargs):
