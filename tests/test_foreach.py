@@ -86,7 +86,7 @@ def test_gradients_pass():
 
 @pytest.mark.parametrize(("call", "error", "words"), [
     (lambda: flambeau._foreach_add([], 1), RuntimeError, "self is an empty list"),
-    (lambda: flambeau._foreach_add(LISTS[0], 1), TypeError, "list or tuple of tensors"),
+    (lambda: flambeau._foreach_add(LISTS[0], 1), TypeError, "come in a list or a tuple"),
     (lambda: flambeau._foreach_add([1.5], 1), TypeError, r"self\[0\] must be a Tensor, got 1.5"),
     (lambda: flambeau._foreach_add(LISTS, [1, 2]), RuntimeError, "got 2 for 3"),
     (lambda: flambeau._foreach_add(LISTS, OTHERS[:1]), RuntimeError, "got 1 for 3"),

@@ -200,7 +200,7 @@ def get_num_threads():
 def set_num_threads(n):
     """Sets how many threads large operations use; results do not depend on it."""
     if not isinstance(n, int) or n < 1:
-        raise RuntimeError(f"set_num_threads expects a positive integer, got {shown(n)}")
+        raise RuntimeError(f"set_num_threads: the number of threads must be an int from 1 on, got {shown(n)}")
     _C.set_num_threads(n)
 
 
@@ -212,7 +212,7 @@ def get_num_interop_threads():
 def set_num_interop_threads(n):
     """Sets that number, once."""
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise RuntimeError("set_num_interop_threads expects a positive integer")
+        raise RuntimeError(f"set_num_interop_threads: the number of threads must be an int from 1 on, got {shown(n)}")
     if _STATE["interop"] is not None:
         raise RuntimeError("set_num_interop_threads: the number is fixed once it has been set or parallel work has "
                            "begun; call it once, at the start of the program")

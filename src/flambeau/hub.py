@@ -58,7 +58,8 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
         if size and file.tell() != size:
             raise RuntimeError(f"download_url_to_file: {url} ended after {file.tell()} of {size} bytes")
         if digest and not digest.hexdigest().startswith(hash_prefix):
-            raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
+            raise RuntimeError(f"the file's hash {digest.hexdigest()} does not begin with {hash_prefix}: it is another "
+                               "file, or damaged")
 
 
 @contextlib.contextmanager

@@ -51,8 +51,7 @@ def shapes(results):
 
 
 #: operators whose samples no trace without values takes; the reason
-UNTRACED = {"combinations": "the size of its result depends on a mask",
-            "matrix_exp": "it looks at the norm of its input", "linalg_matrix_exp": "it looks at the norm of its input"}
+UNTRACED = {"matrix_exp": "it looks at the norm of its input", "linalg_matrix_exp": "it looks at the norm of its input"}
 
 
 @pytest.mark.parametrize("name", battery.with_samples("meta"))

@@ -96,7 +96,7 @@ def test_assignment_decides_the_table():
         (lambda m: m.missing, AttributeError, "'Module' object has no attribute 'missing'"),
         (lambda m: delattr(m, "missing"), AttributeError, "missing"),
         (lambda m: m.get_submodule("child.x"), AttributeError, "has no attribute `x`"),
-        (lambda m: m.get_submodule("p"), AttributeError, "not an nn.Module"),
+        (lambda m: m.get_submodule("p"), AttributeError, "is an attribute and no Module"),
         (lambda m: m.get_parameter("child.in_features"), AttributeError, "not an nn.Parameter"),
         (lambda m: m.train("yes"), ValueError, "mode must be a bool"),
         (lambda m: m(1), NotImplementedError, "a module says what it computes in a method"),

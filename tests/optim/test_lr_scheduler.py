@@ -103,7 +103,7 @@ def test_adam_betas_cycle():
 @pytest.mark.parametrize(("make", "error", "text"), [
     (lambda o: lr_scheduler.StepLR("no", 3), TypeError, "Optimizer"),
     (lambda o: lr_scheduler.StepLR(o, 3, last_epoch=4), KeyError, "initial_lr"),
-    (lambda o: lr_scheduler.LambdaLR(o, [abs, abs]), ValueError, "Expected 1 lr_lambdas"),
+    (lambda o: lr_scheduler.LambdaLR(o, [abs, abs]), ValueError, "2 lr_lambdas were given for 1"),
     (lambda o: lr_scheduler.OneCycleLR(o, 0.1), ValueError, "total_steps"),
     (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 10, pct_start=2.0), ValueError, "pct_start"),
     (lambda o: lr_scheduler.OneCycleLR(o, [0.1, 0.2], 10), ValueError, "one value per parameter group is expected"),

@@ -441,7 +441,7 @@ def sym_min(a, b):
 def sym_ite(b, t, f):
     """t if b else f, of one type."""
     if not isinstance(b, (bool, SymBool)):
-        raise AssertionError(f"expected SymBool or bool, got {type(b)}")
+        raise AssertionError(f"sym_ite: the condition must be a bool, open or not, not a {type(b).__name__}")
     kinds = [x._pytype if isinstance(x, _Symbolic) else type(x) for x in (t, f)]
     if kinds[0] is not kinds[1]:
         raise AssertionError(f"sym_ite: both values must be of one type, got {kinds[0]} and {kinds[1]}")

@@ -15,7 +15,7 @@ _ABSENT = object()
 def _tensors(op, given, name="self"):
     """A list or tuple of tensors, which must not be empty."""
     if not isinstance(given, list | tuple):
-        raise TypeError(f"{op}: {name} must be a list or tuple of tensors, got {shown(given)}")
+        raise TypeError(f"{op}: the tensors of {name} come in a list or a tuple, not as {shown(given)}")
     for k, tensor in enumerate(given):
         if not isinstance(tensor, _C.Tensor):
             raise TypeError(f"{op}: {name}[{k}] must be a Tensor, got {shown(tensor)}")

@@ -24,7 +24,7 @@ def map_file(filename, shared, nbytes):
     try:
         fd = os.open(filename, os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY)
     except OSError as error:
-        raise RuntimeError(f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: "
+        raise RuntimeError(f"from_file: {filename} cannot be opened {'to read and write' if shared else 'to read'}: "
                            f"{error.strerror} ({error.errno})") from None
     with os.fdopen(fd, "r+b" if shared else "rb") as file:
         length = file.seek(0, 2)

@@ -92,7 +92,7 @@ class TorchDispatchMode(_Mode):
     _kind, _protocol = "dispatch", "__torch_dispatch__"
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
+        raise NotImplementedError(f"{type(self).__name__}: a TorchDispatchMode needs a method __torch_dispatch__")
 
 
 def overriding(args, kwargs, name):
@@ -221,8 +221,8 @@ def handle_torch_dispatch(func, args, kwargs):
     finally:
         _C.set_grad_enabled(_modes.around.pop())
     if result is NotImplemented:
-        raise TypeError(f"no implementation found for {shown(func.name)}: "
-                        "every __torch_dispatch__ returned NotImplemented")
+        raise TypeError(f"{shown(func.name)}: nobody computes it, since every __torch_dispatch__ "
+                        "returned NotImplemented")
     return result
 
 

@@ -40,7 +40,7 @@ def is_nonzero(input):
     """Whether the only element is not zero; RuntimeError for any other number of elements."""
     if input.numel() != 1:
         values = "no values" if input.numel() == 0 else "more than one value"
-        raise RuntimeError(f"Boolean value of Tensor with {values} is ambiguous")
+        raise RuntimeError(f"is_nonzero: a tensor with {values} is neither true nor false")
     return bool(input)
 
 

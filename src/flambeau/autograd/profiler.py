@@ -112,7 +112,7 @@ class profile:
 
     def _events(self):
         if self.function_events is None:
-            raise RuntimeError("Profiler didn't finish running")
+            raise RuntimeError("profile: there are no events before its with block has ended")
         return self.function_events
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):

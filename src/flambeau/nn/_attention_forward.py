@@ -36,12 +36,13 @@ def multi_head_attention_forward(
         raise AssertionError(f"MultiheadAttention: queries have {size} features, expected "
                              f"embed_dim={embed_dim_to_check}")
     if size % num_heads:
-        raise AssertionError(f"embed_dim {size} not divisible by num_heads {num_heads}")
+        raise AssertionError(f"multi_head_attention_forward: {num_heads} heads cannot share {size} columns evenly")
     if (bias_k is None) != (bias_v is None):
         raise AssertionError("bias_k and bias_v must both be given, or neither")
     if use_separate_proj_weight:
         if key.shape[:-1] != value.shape[:-1]:
-            raise AssertionError(f"key {list(key.shape)} and value {list(value.shape)} must have the same length")
+            raise AssertionError(f"multi_head_attention_forward: key {list(key.shape)} and value "
+                                 f"{list(value.shape)} differ in length or batch")
         weights = q_proj_weight, k_proj_weight, v_proj_weight
     elif key.shape != value.shape:
         raise AssertionError(f"MultiheadAttention: key {list(key.shape)} and value {list(value.shape)} must have one "

@@ -86,7 +86,7 @@ def fill_diagonal_(self, fill_value, wrap=False):
             [0., 1.]])
     """
     if self.dim() < 2:
-        raise RuntimeError("dimensions must larger than 1")
+        raise RuntimeError(f"fill_diagonal_: a tensor of {self.dim()} dimensions has no diagonal")
     if self.dim() > 2 and len(set(self.shape)) > 1:
         raise RuntimeError("fill_diagonal_: with more than 2 dimensions all must have one size, got "
                            f"{list(self.shape)}")

@@ -86,8 +86,8 @@ def affine_grid(theta, size, align_corners):
                                   f"3x4 one, got {list(size)}")
     n = len(size) - 2
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (n, n + 1):
-        raise ValueError(f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {list(size)}. Got "
-                         f"{list(theta.shape)}.")
+        raise ValueError(f"affine_grid: theta must be [batch, {n}, {n + 1}] for size {list(size)}, got "
+                         f"{list(theta.shape)}")
     if min(size) <= 0:
         raise ValueError(f"affine_grid: sizes must be positive, got {list(size)}")
     return affine_grid_generator(theta, size, bool(align_corners))

@@ -117,8 +117,8 @@ def histogramdd(self, bins, *, range=None, weight=None, density=False):
     if len(bins) != d:
         raise RuntimeError(f"histogramdd: bins must hold one entry per coordinate, {d}, got {len(bins)}")
     if range is not None and len(range) != 2 * d:
-        raise RuntimeError(f"torch.histogramdd: for a {d}-dimensional histogram range should have {2 * d} elements, "
-                           f"but got {len(range)}")
+        raise RuntimeError(f"histogramdd: range holds {len(range)} numbers, not the {2 * d} ends of {d} "
+                           "coordinates")
     _check_weight(self, weight)
     points, weight = self.detach().flatten(0, -2), None if weight is None else weight.detach()
     if d == 0:  # a point without coordinates lies in no bin

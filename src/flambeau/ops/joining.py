@@ -30,7 +30,7 @@ stack = primitive(
 
 def _some(name, tensors):
     if not tensors:
-        raise RuntimeError(f"{name} expects a non-empty TensorList")
+        raise RuntimeError(f"{name}: there is no tensor in the list")
 
 
 @composite("hstack(Tensor[] tensors) -> Tensor", out=True, ref="numpy.hstack")

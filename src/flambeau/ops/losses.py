@@ -348,15 +348,15 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     """Negative log likelihood of target under normal distributions: mean `input`, variance `var` (at least eps)."""
     if not hasattr(var, "shape"):
         if var < 0:
-            raise ValueError("var has negative entry/entries")
+            raise ValueError("gaussian_nll_loss: variances must not be negative")
         var = OPS["ones_like"](input) * var
     elif var.shape != input.shape:
         if var.shape == input.shape[:-1]:
             var = var.unsqueeze(-1)
         elif var.ndim != input.ndim or sum(b for a, b in zip(input.shape, var.shape) if a != b) != 1:
-            raise ValueError(f"var is of incorrect size: got {list(var.shape)} for an input {list(input.shape)}")
+            raise ValueError(f"gaussian_nll_loss: var {list(var.shape)} does not fit the input {list(input.shape)}")
     if bool((plain(var) < 0).any()):
-        raise ValueError("var has negative entry/entries")
+        raise ValueError("gaussian_nll_loss: variances must not be negative")
     var = var + (var.detach().clamp(min=eps) - var.detach())  # the floor passes gradients, as a constant would
     loss = 0.5 * (var.log() + (input - target).square() / var)
     return reduced(loss + 0.9189385332046727 if full else loss, reduction)

@@ -227,8 +227,8 @@ def unpooled(input, indices, size):
     planes = input.new_zeros((*lead, prod(size)))
     places = plain(indices)
     if places.numel() and not 0 <= int(places.min()) <= int(places.max()) < prod(size):
-        raise RuntimeError(f"max_unpool: found an invalid max index: {int(places.max())} (output volumes are of size "
-                           f"{'x'.join(map(str, size))})")
+        raise RuntimeError(f"max_unpool: place {int(places.max())} lies outside of the result's "
+                           f"{' x '.join(map(str, size))}")
     made = planes.scatter(-1, indices.flatten(-n), input.flatten(-n)).reshape(*lead, *size)
     last = n == 2 and input.ndim == 4 and input.is_contiguous(memory_format=channels_last) and not input.is_contiguous()
     return made.contiguous(memory_format=channels_last) if last else made

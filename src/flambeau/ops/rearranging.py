@@ -53,10 +53,10 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
     n = shape[dim] if shape else 1
     if isinstance(repeats, int):
         if repeats < 0:
-            raise RuntimeError(f"repeat_interleave: Repeats must be non-negative, got {shown(repeats)}")
+            raise RuntimeError(f"repeat_interleave: nothing can be repeated {shown(repeats)} times")
         if output_size is not None and output_size != n * repeats:
-            raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n * repeats} but got "
-                               f"{shown(output_size)}")
+            raise RuntimeError(f"repeat_interleave: output_size is {shown(output_size)}, but {n} places repeated "
+                               f"{repeats} times are {n * repeats}")
         if len(shape) <= 1:
             return self.reshape((n, 1)).expand((n, repeats)).clone(memory_format=contiguous_format).flatten()
         spread = self.unsqueeze(dim + 1).expand((*shape[:dim + 1], repeats, *shape[dim + 1:]))

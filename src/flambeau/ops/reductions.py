@@ -197,7 +197,7 @@ def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
     tensor(6, dtype=torch.uint64)
     """
     if mode != 0:
-        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+        raise RuntimeError(f"hash_tensor: there is no mode {mode}, only 0")
     if self.is_complex():
         raise NotImplementedError(f'"hash_tensor" not implemented for {self.dtype}')
     if self.numel() == 0 and not dim:

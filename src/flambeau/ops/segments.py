@@ -22,7 +22,7 @@ def _lengths(data, lengths, offsets, axis, unsafe):
                            f"{lengths.dim() - 1}")
     if not unsafe:
         if lengths.numel() and lengths.min().item() < 0:
-            raise RuntimeError("lengths contains negative value!")
+            raise RuntimeError("segment_reduce: lengths must not be negative")
         if not (lengths.sum(-1) == data.shape[axis]).all().item():
             raise RuntimeError(f"segment_reduce: the lengths along axis {shown(axis)} must add up to its size, "
                                f"{data.shape[axis]}")

@@ -16,7 +16,7 @@ def _positions(name, length, periodic, dtype, device, pin_memory):
     """(0, 1, … length - 1 in the dtype the window is computed in, its dtype, the number of steps of a period)."""
     dtype = _C.default_dtype() if dtype is None else dtype
     if not dtype.is_floating_point and not dtype.is_complex:
-        raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
+        raise RuntimeError(f"{name}: a window has fractions, which {dtype} cannot hold")
     if length < 0:
         raise RuntimeError(f"{name}: window_length must not be negative, got {shown(length)}")
     wide = dtype if dtype in (_C.float32, _C.float64) else _C.float32
@@ -164,7 +164,7 @@ def general_cosine(M, *, a=None, sym=True, dtype=None, layout=None, device=None,
     if not isinstance(a, (list, tuple)):
         raise TypeError(f"general_cosine: a must be a list or tuple of coefficients, got {type(a).__name__}")
     if not a:
-        raise ValueError("Coefficients cannot be empty")
+        raise ValueError("general_cosine: at least one coefficient is needed")
     return _general_cosine("general_cosine", M, list(a), sym, dtype, layout, device, requires_grad)
 
 

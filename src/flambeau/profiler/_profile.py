@@ -84,7 +84,7 @@ def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0)
     ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
     """
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
-        raise AssertionError("Invalid profiler schedule arguments")
+        raise AssertionError("schedule: active must be at least 1, and none of the other numbers negative")
 
     def action(step):
         if step < 0:

@@ -121,9 +121,9 @@ class Sequential(_Numbered):
     def insert(self, index, module):
         """Put a module before the one at `index`; returns self."""
         if not isinstance(module, Module):
-            raise AssertionError(f"module should be of type: {Module}")
+            raise AssertionError(f"Sequential.insert: a Module is expected, not a {type(module).__name__}")
         if not -len(self) <= index <= len(self):
-            raise IndexError(f"Index out of range: {shown(index)}")
+            raise IndexError(f"Sequential.insert: there is no place {shown(index)} among {len(self)} modules")
         self._own_insert(index + len(self) if index < 0 else index, module)
         return self
 
@@ -152,7 +152,7 @@ def _repeated(modules, times):
     if not isinstance(times, int):
         raise TypeError(f"unsupported operand type(s) for *: {type(modules)} and {type(times)}")
     if times <= 0:
-        raise ValueError(f"Non-positive multiplication factor {shown(times)} for {type(modules)}")
+        raise ValueError(f"Sequential: modules can be repeated once or more, not {shown(times)} times")
     return list(modules) * times
 
 
@@ -276,7 +276,7 @@ def pairs(name, entries):
     result = []
     for k, pair in enumerate(entries):
         if not isinstance(pair, Iterable):
-            raise TypeError(f"{name} update sequence element #{k} should be Iterable; is {type(pair).__name__}")
+            raise TypeError(f"{name}.update: entry {k} must be a pair of name and value, not a {type(pair).__name__}")
         pair = tuple(pair)
         if len(pair) != 2:
             raise ValueError(f"{name}.update: entry {k} has {len(pair)} elements; a pair (key, value) was expected")

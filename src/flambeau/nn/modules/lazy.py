@@ -25,7 +25,8 @@ class LazyModuleMixin:
 
     def initialize_parameters(self, *inputs, **named):
         """Give every tensor its shape from the inputs of the first call, and its initial values."""
-        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+        raise NotImplementedError(f"{type(self).__name__} must have a method initialize_parameters that gives its "
+                                  "tensors their shapes")
 
     def reset_parameters(self):
         if self._counts is None or (not self.has_uninitialized_params() and getattr(self, self._counts) != 0):

@@ -201,7 +201,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
                 raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
             module = getattr(module, name)
             if not isinstance(module, Module):
-                raise AttributeError(f"`{name}` is not an nn.Module")
+                raise AttributeError(f"set_submodule: {shown(name)} is an attribute and no Module")
         return module
 
     def set_submodule(self, target, module, strict=False):
@@ -215,7 +215,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
         if strict and not hasattr(parent, name):
             raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
         if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
-            raise AttributeError(f"`{name}` is not an nn.Module")
+            raise AttributeError(f"set_submodule: {shown(name)} is an attribute and no Module")
         setattr(parent, name, module)
 
     def _own_get_tensor(self, target, table, what):

@@ -13,7 +13,7 @@ class _ParameterHolder(Module):
     """What ParameterList and ParameterDict share: tensors become Parameters, other values are plain attributes."""
 
     def forward(self, *args, **kwargs):
-        raise RuntimeError(f"{type(self).__name__} should not be called.")
+        raise RuntimeError(f"{type(self).__name__} holds parameters and computes nothing: take them by index or name")
 
     def _hold(self, name, value):
         if isinstance(value, Tensor) and not isinstance(value, Parameter):

@@ -16,7 +16,7 @@ def parameters_to_vector(parameters):
 def vector_to_parameters(vec, parameters):
     """Make each parameter a slice of `vec`, in order."""
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
+        raise TypeError(f"vector_to_parameters: vec must be a tensor, not a {type(vec).__name__}")
     start = 0
     for param in parameters:
         count = param.numel()

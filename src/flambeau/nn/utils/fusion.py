@@ -31,7 +31,7 @@ def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 def _fuse(layer, bn, channel):
     if layer.training or bn.training:
-        raise AssertionError("Fusion only for eval!")
+        raise AssertionError("fuse_conv_bn_eval: the statistics still change; call eval() first")
     fused = copy.deepcopy(layer)
     fused.weight, fused.bias = _folded(
         layer.weight, layer.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, channel

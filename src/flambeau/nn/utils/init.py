@@ -11,7 +11,7 @@ def skip_init(module_cls, *args, **kwargs):
     torch.Size([3, 2])
     """
     if not issubclass(module_cls, Module):
-        raise RuntimeError(f"Expected a Module; got {module_cls}")
+        raise RuntimeError(f"skip_init: a class of Modules is expected, not {module_cls.__name__}")
     import inspect  # a slow import that only this function needs
 
     if "device" not in inspect.signature(module_cls).parameters:

@@ -52,7 +52,7 @@ def _put(target, value):
 def _same(what, before, after):
     """A parametrization keeps dtype and shape."""
     if not isinstance(after, Tensor):
-        raise ValueError(f"{what} must return a tensor. Got {type(after).__name__}.")
+        raise ValueError(f"{what} returned a {type(after).__name__} in the place of a tensor")
     for kind in ("dtype", "shape"):
         a, b = getattr(before, kind), getattr(after, kind)
         if a != b:
@@ -122,7 +122,8 @@ class ParametrizationList(ModuleList):
         with no_grad():
             for module in reversed(self):
                 if not hasattr(module, "right_inverse"):
-                    raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
+                    raise RuntimeError(f"{type(module).__name__} has no right_inverse, so the tensor cannot be "
+                                       "set; give the parametrization one")
                 value = module.right_inverse(value)
             parts = [value] if self.is_tensor else value
             if not isinstance(parts, Sequence) or len(parts) != self.ntensors:

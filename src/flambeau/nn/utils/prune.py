@@ -111,7 +111,7 @@ class PruningContainer(BasePruningMethod):
     def add_pruning_method(self, method):
         """One more, for the same tensor."""
         if method is not None and not isinstance(method, BasePruningMethod):
-            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
+            raise TypeError(f"add_pruning_method: a BasePruningMethod is expected, got {shown(method)}")
         if method is not None and method._tensor_name != self._tensor_name:
             raise ValueError(
                 f"PruningContainer: it prunes '{self._tensor_name}' and cannot take in a method for "

@@ -21,7 +21,7 @@ class _Computed:
 def _attach(module, hook, kind):
     for other in module._forward_pre_hooks.values():
         if isinstance(other, type(hook)) and other.name == hook.name:
-            raise RuntimeError(f"Cannot register two {kind} hooks on the same parameter {hook.name}")
+            raise RuntimeError(f"{kind}: {hook.name} has one already; remove it first")
     if not isinstance(module._parameters.get(hook.name), Parameter):
         raise ValueError(f"{kind}: {type(module).__name__} has no parameter {shown(hook.name)}")
     weight = module._parameters.pop(hook.name)

@@ -17,7 +17,7 @@ class _ByFunction(LRScheduler):
         groups = len(optimizer.param_groups)
         if isinstance(lr_lambda, (list, tuple)):
             if len(lr_lambda) != groups:
-                raise ValueError(f"Expected {shown(groups)} lr_lambdas, but got {len(lr_lambda)}")
+                raise ValueError(f"{len(lr_lambda)} lr_lambdas were given for {shown(groups)} groups")
             self.lr_lambdas = list(lr_lambda)
         else:
             self.lr_lambdas = [lr_lambda] * groups

@@ -142,7 +142,7 @@ class ConcatDataset(Dataset[T]):
         if not self.datasets:
             raise AssertionError("ConcatDataset: at least one dataset is needed")
         if any(isinstance(d, IterableDataset) for d in self.datasets):
-            raise AssertionError("ConcatDataset does not support IterableDataset")
+            raise AssertionError("ConcatDataset: an IterableDataset has no places to join; use ChainDataset")
         self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))
 
     def __len__(self):
@@ -169,7 +169,7 @@ class ChainDataset(IterableDataset):
     def _checked(self):
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
-                raise AssertionError("ChainDataset only supports IterableDataset")
+                raise AssertionError(f"ChainDataset: {type(dataset).__name__} is no IterableDataset; use ConcatDataset")
             yield dataset
 
     def __iter__(self):
