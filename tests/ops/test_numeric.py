@@ -221,3 +221,16 @@ def test_histograms_and_hashes_of_tensors_without_elements():
 def test_trapezoids_of_halves_over_integer_positions_stay_halves():
     y, x = flambeau.ones(2, 3).half(), flambeau.tensor([[1, 2, 3], [1, 2, 4]])
     assert flambeau.trapezoid(y, x).dtype is flambeau.float16 and flambeau.trapezoid(y, x).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("given", [{"offsets": flambeau.tensor([1, 3, 6])},
+                                   {"lengths": flambeau.tensor([1, 5]), "unsafe": True}])
+@pytest.mark.parametrize(("reduce", "of"), [("sum", "sum"), ("mean", "mean"), ("max", "amax"), ("prod", "prod")])
+def test_segments_that_do_not_reach_over_all(reduce, of, given):
+    x = flambeau.arange(1.0, 9.0, requires_grad=True)
+    parts = [x[1:3], x[3:6]] if "offsets" in given else [x[:1], x[1:6]]
+    expected = flambeau.stack([getattr(part, of)(0) for part in parts])
+    found = flambeau.segment_reduce(x, reduce, **given)
+    assert flambeau.allclose(found, expected)
+    for mine, theirs in zip(flambeau.autograd.grad(found.sum(), x), flambeau.autograd.grad(expected.sum(), x)):
+        assert flambeau.allclose(mine, theirs)

@@ -20,7 +20,7 @@ def _lengths(data, lengths, offsets, axis, unsafe):
     if lengths.dim() - 1 != axis:
         raise RuntimeError(f"segment_reduce: axis={shown(axis)} must be the last dimension of lengths, "
                            f"{lengths.dim() - 1}")
-    if not unsafe:
+    if not unsafe and offsets is None:
         if lengths.numel() and lengths.min().item() < 0:
             raise RuntimeError("segment_reduce: lengths must not be negative")
         if not (lengths.sum(-1) == data.shape[axis]).all().item():
@@ -35,6 +35,8 @@ def _lengths(data, lengths, offsets, axis, unsafe):
 def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
     """Reduces consecutive segments along `axis` ("sum", "mean", "max", "min", "prod"), given by lengths or offsets.
 
+    Segments that offsets tell, or lengths with `unsafe=True`, need not reach over all of the axis.
+
     >>> flambeau.segment_reduce(flambeau.tensor([1., 2., 3.]), "sum", lengths=flambeau.tensor([2, 1]))
     tensor([3., 3.])
     """
@@ -45,12 +47,18 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     if not data.is_floating_point():
         raise NotImplementedError(f'"segment_reduce" not implemented for {data.dtype}')
     lengths, axis = _lengths(data, lengths, offsets, axis, unsafe)
-    batch, n, count = prod(data.shape[:axis]), data.shape[axis], lengths.shape[-1]
+    batch, n, wanted = prod(data.shape[:axis]), data.shape[axis], lengths.shape[-1]
+    whole = offsets is None and not unsafe
+    if not whole:  # what lies before the first segment and behind the last one makes two more
+        first = lengths.new_zeros((*lengths.shape[:-1], 1)) if offsets is None else offsets.narrow(-1, 0, 1)
+        lengths = OPS["cat"]([first, lengths, n - first - lengths.sum(-1, keepdim=True)], -1)
+    count = lengths.shape[-1]
     rows = data.reshape(batch * n, *data.shape[axis + 1:])
     segment = OPS["arange"](batch * count, device=data.device).repeat_interleave(lengths.reshape(-1))
     shape = (batch * count, *data.shape[axis + 1:])
     made = _reduced(rows, segment, shape, reduce, initial, lengths.reshape(-1))
-    return made.reshape(*data.shape[:axis], count, *data.shape[axis + 1:])
+    made = made.reshape(*data.shape[:axis], count, *data.shape[axis + 1:])
+    return made if whole else made.narrow(axis, 1, wanted).contiguous()
 
 
 def _reduced(rows, segment, shape, reduce, initial, lengths):
