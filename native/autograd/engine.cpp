@@ -98,13 +98,15 @@ void finish_leaf(Pass& pass, uint32_t k) {
   if (!pass.options.accumulate) return;
   if (node && node->hooks) hooks.run_node_hooks(*node, &s.grad);
   if (!s.grad) return;
-  TensorRef given = node && node->hooks ? s.grad : TensorRef();  // for those who look at it afterwards
+  const bool watched = node && node->hooks;
+  TensorRef given = watched && s.leaf->grad ? s.grad : TensorRef();  // a first gradient becomes .grad itself
   {
     NodeRef shown = process.profiling ? accumulate_node(*s.leaf) : NodeRef();
     ProfiledNode profiled(shown.get());
     accumulate_grad(*s.leaf, std::move(s.grad), pass.options.create_graph);
   }
-  if (node && node->hooks) hooks.run_node_post_hooks(*node, nullptr, &given);
+  if (watched && !given) given = TensorRef::borrow(s.leaf->grad);
+  if (watched) hooks.run_node_post_hooks(*node, nullptr, &given);
   if (s.leaf->extra && s.leaf->extra->accumulate_hooks) hooks.run_accumulate_hooks(*s.leaf);
 }
 

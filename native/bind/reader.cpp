@@ -140,7 +140,10 @@ void Reader::check_no_gradient(const Tensor& t) {
                "would be lost; pass x.item(), or multiply by it");
 }
 
-bool Reader::modes_decide() { return tls.function_modes && !tls.overrides_disabled && (f.foreign = true); }
+bool Reader::modes_decide() {
+  if (!tls.function_modes || tls.overrides_disabled) return false;
+  return f.foreign = true;
+}
 
 bool Reader::read_scalar(PyObject* o, Value& v) {
   if (number_value(o, v) || symbol_value(o, v)) return true;

@@ -53,7 +53,7 @@ void check_reach(Dims shape, Dims strides, int64_t offset, int64_t room) {
                                  __builtin_add_overflow(last, reach, &last));
   }
   count(shape);
-  if (overflow || (none ? offset > room : last >= room))
+  if (overflow || (!none && last >= room))
     value_error("storage_view: shape ", shape_text(shape), " with strides ", shape_text(strides), " at ", offset,
                 " reaches outside the storage of ", room, " elements");
 }
@@ -74,6 +74,7 @@ PyObject* storage_view(PyObject*, PyObject* args) {
     std::vector<int64_t> sizes = integers_of(shape), steps = integers_of(strides);
     int64_t item = item_size(type);
     check_reach(sizes, steps, offset, bytes.numel / item);
+    offset = std::min<long long>(offset, bytes.numel / item);  // without elements it may begin anywhere: not outside
     if (reinterpret_cast<uintptr_t>(bytes.data) % item)
       value_error("storage_view: the memory is not aligned for ", dtype_name(type));
     TensorRef t = view_of(bytes, sizes, steps, bytes.data + offset * item);

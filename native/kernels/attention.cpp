@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "../core/machine.h"
 #include "elementwise.h"
 #include "gemm.h"
+#include "options.h"
 #include "row_loops.h"
 
 namespace flambeau {
@@ -193,22 +193,20 @@ TensorRef rows_side_by_side(Tensor& t) {
 }
 int64_t work_of(const Sizes& s) { return s.batch * s.queries * s.keys * (s.width + s.values) / 16; }
 
-// A result whose first three dimensions lie in the order in which those of `like` do: where heads lie inside of rows,
-// joining them again is no copy then. Kernels of a GPU know that order and the usual one.
+// A result that lies as `like` does: where heads lie inside of rows, joining them again is no copy then. Kernels of a
+// GPU know that order and the usual one; those here need rows in one piece.
 void output_as(Call& c, Dims shape, const Tensor& like) {
   const int64_t* by = like.strides;
-  const bool cuda = like.device.type == DeviceType::CUDA;
-  int order[] = {0, 2, 1};
-  if (like.ndim != 4 || like.numel == 0 || (cuda && by[1] >= by[2]) ||
-      (!cuda && (by[3] != 1 || by[0] == 0 || by[1] == 0 || by[2] == 0 || like.contiguous())))
-    return void(c.output(shape, like.dtype, like.device));
-  if (!cuda && !(by[0] >= by[2] && by[2] >= by[1])) {
-    std::iota(order, order + 3, 0);
-    std::stable_sort(order, order + 3, [by](int a, int b) { return by[a] > by[b]; });
+  if (like.ndim == 4 && like.device.type == DeviceType::CUDA && by[1] < by[2]) {
+    const int64_t heads = std::max<int64_t>(1, shape[1]), rows = std::max<int64_t>(1, shape[2]);
+    const int64_t width = std::max<int64_t>(1, shape[3]), strides[] = {rows * heads * width, width, heads * width, 1};
+    c.output(shape, like.dtype, like.device, strides);
+  } else if (like.ndim == 4 && like.device.type != DeviceType::CUDA && by[3] == 1 && by[0] && by[1] && by[2] &&
+             std::ranges::equal(shape, like.shape())) {
+    c.output(shape, like.dtype, like.device, like_strides(like));
+  } else {
+    c.output(shape, like.dtype, like.device);
   }
-  int64_t strides[4] = {0, 0, 0, 1}, step = shape[3];
-  for (int k = 2; k >= 0; --k) strides[order[k]] = step, step *= shape[size_t(order[k])];
-  c.output(shape, like.dtype, like.device, strides);
 }
 
 // fused_attention(query, key, value, mask, is_causal, scale, cudnn) -> result, logarithm of each query's sum (float32)

@@ -5,7 +5,6 @@
 #include "normal.h"
 #include "random.h"
 #include "simd_casts.h"
-#include "strided.h"
 
 #define FLAMBEAU_INLINE inline
 
@@ -261,8 +260,8 @@ void sample_rows(Call& c, const Tensor& p, Generator& g) {
     return;
   }
   std::vector<T> clock(p.numel);
-  int64_t strides[2];  // drawn in the order of self's memory
-  const bool columns = !c.tensor(0).contiguous() && dense_like(c.tensor(0), strides);
+  const std::vector<int64_t> strides = like_strides(c.tensor(0));  // drawn in the order of self's memory
+  const bool columns = strides.front() < strides.back();
   for (int64_t k = 0; k < p.numel; ++k)
     clock[columns ? k % rows * n + k / rows : k] = T(-std::log1p(-g.u53()));
   for (int64_t r = 0; r < rows; ++r) race(from + r * n, n, clock.data() + r * n, draws, out + r * draws);

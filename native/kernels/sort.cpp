@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "fibres.h"
+#include "options.h"
 #include "radix.h"
 #include "reduce.h"
 #include "scratch.h"
-#include "strided.h"
 #include "simd_casts.h"
 
 namespace flambeau {
@@ -261,8 +261,7 @@ void infer_sort(Call& c) {
   Tensor& x = c.tensor(0);
   c.dim(1, x.ndim);
   check_order(c, x);
-  std::vector<int64_t> strides = contiguous_strides(x.shape());
-  if (!x.contiguous()) dense_like(x, strides.data());
+  const std::vector<int64_t> strides = like_strides(x);
   c.output(x.shape(), x.dtype, x.device, strides);
   c.output(x.shape(), DType::Int64, x.device, strides);
 }

@@ -32,14 +32,6 @@ template <class F> bool ordered_strides(Dims sizes, F order, int64_t* strides) {
   return moved;
 }
 
-// The strides of dense memory whose dimensions lie in the order in which those of t do.
-inline bool dense_like(const Tensor& t, int64_t* strides) {
-  return ordered_strides(t.shape(), [&](int a, int b) {
-    const int64_t x = t.strides[a], y = t.strides[b];
-    return x == 0 || y == 0 ? 0 : x != y ? (x < y ? -1 : 1) : int(t.sizes[a] > t.sizes[b]);
-  }, strides);
-}
-
 // Dimension 0 is the innermost. Strides are in bytes; operand 0 is the result.
 template <int N>
 struct Strided {

@@ -259,8 +259,6 @@ class Loader:
             raise PickleError(f"a tensor of dtype {dtype} without a scale")
         _, memory, _ = _entry(storage)
         room = memory.numel() // dtype.itemsize
-        if type(offset) is int and offset > room and isinstance(size, tuple) and 0 in size:
-            offset = room  # PyTorch lets a tensor without elements begin anywhere
         _check_layout(offset, size, stride, room, dtype)
         _check_flag(requires_grad)
         conj, neg = _bits(metadata, dtype)
@@ -411,7 +409,7 @@ def _check_layout(offset, size, stride, room, dtype):
     if not all(type(n) is int and 0 <= n < 1 << 62 for n in (offset, *size, *stride)):
         raise PickleError(f"a tensor of size {shown(size)}, stride {shown(stride)} and offset {shown(offset)}")
     count = prod(size)
-    last = offset + sum((n - 1) * step for n, step in zip(size, stride)) if count else offset - 1
+    last = offset + sum((n - 1) * step for n, step in zip(size, stride)) if count else -1  # it may begin anywhere
     if room is not None and last >= room:
         raise PickleError(f"a tensor of size {shown(size)}, stride {shown(stride)} and offset {offset} reaches past "
                           f"the end of its storage of {room} elements")

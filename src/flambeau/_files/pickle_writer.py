@@ -184,18 +184,12 @@ class Writer:
         self.remember(obj)
 
     def tuple(self, obj):
-        if not obj:
-            self.parts.append(b")")
-            return
-        if len(obj) > 3:
-            self.parts.append(b"(")
-        self.members(obj)
+        self.arguments(obj)
         if id(obj) in self.memo:  # it contains itself: what was built on the way is the one to use
-            self.parts.append(b"0" * len(obj) if len(obj) <= 3 else b"1")
+            self.parts.append(b"0")
             self.get(self.memo[id(obj)])
-            return
-        self.parts.append(_TUPLES.get(len(obj), b"t"))
-        self.remember(obj)
+        elif obj:
+            self.remember(obj)
 
     def arguments(self, obj):
         """A tuple that nothing else refers to."""

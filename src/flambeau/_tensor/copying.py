@@ -39,15 +39,8 @@ def _shared_bytes(data, device="cpu"):
     return SharedBytes(memory.to(device))
 
 
-def over(memory, dtype, offset, shape, strides):
-    """A tensor over the bytes of `memory`. One without elements may begin anywhere; here it begins inside."""
-    if 0 in shape:
-        offset = min(offset, memory.numel() // dtype.itemsize)
-    return _C.storage_view(memory, dtype, offset, shape, strides)
-
-
 def _rebuild(kind, shared, dtype, offset, shape, strides, requires_grad, lazy=None):
-    t = over(shared.memory, getattr(_C, dtype), offset, shape, strides)
+    t = _C.storage_view(shared.memory, getattr(_C, dtype), offset, shape, strides)
     return _finished(kind, as_lazy(t, *lazy) if lazy else t, requires_grad)
 
 
@@ -99,7 +92,8 @@ def deepcopy_tensor(self, memo):
         key = ("storage", _C.storage_id(self))
         if key not in memo:
             memo[key] = _C.storage_bytes(self.detach()).clone()
-        t = as_lazy(over(memo[key], self.dtype, self.storage_offset(), shape, strides), self.is_conj(), self.is_neg())
+        t = as_lazy(_C.storage_view(memo[key], self.dtype, self.storage_offset(), shape, strides),
+                    self.is_conj(), self.is_neg())
     result = memo[id(self)] = _finished(type(self), t, self.requires_grad)
     if self.grad is not None:
         result.grad = deepcopy_tensor(self.grad, memo)

@@ -8,7 +8,7 @@ from multiprocessing import reduction
 from .. import _C
 from . import handover, storage
 from . import shared_memory as memory
-from .copying import SharedBytes, over
+from .copying import SharedBytes
 
 _AT_ONCE = 1 << 14  # containers looked into at a time
 
@@ -112,7 +112,7 @@ def _shared(t):
 
 
 def _rebuild(kind, receive, place, dtype, layout, requires_grad, state):
-    t = over(receive(*place), getattr(_C, dtype), *layout)
+    t = _C.storage_view(receive(*place), getattr(_C, dtype), *layout)
     if kind is not _C.Tensor:
         t = _C.Tensor._make_subclass(kind, t, requires_grad)
     elif requires_grad:
