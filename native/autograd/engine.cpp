@@ -96,7 +96,7 @@ void finish_leaf(Pass& pass, uint32_t k) {
   if (extra && extra->hooks) hooks.run_leaf_hooks(*s.leaf, s.grad);
   if (pass.limited) capture(pass, s.leaf.get(), 0, s.grad);
   if (!pass.options.accumulate) return;
-  if (node && node->hooks) hooks.run_node_hooks(*node, &s.grad);
+  if (node && node->hooks) hooks.run_node_pre_hooks(*node, &s.grad);
   if (!s.grad) return;
   const bool watched = node && node->hooks;
   TensorRef given = watched && s.leaf->grad ? s.grad : TensorRef();  // a first gradient becomes .grad itself
@@ -106,8 +106,8 @@ void finish_leaf(Pass& pass, uint32_t k) {
     accumulate_grad(*s.leaf, std::move(s.grad), pass.options.create_graph);
   }
   if (watched && !given) given = TensorRef::borrow(s.leaf->grad);
-  if (watched) hooks.run_node_post_hooks(*node, nullptr, &given);
   if (s.leaf->extra && s.leaf->extra->accumulate_hooks) hooks.run_accumulate_hooks(*s.leaf);
+  if (watched) hooks.run_node_post_hooks(*node, nullptr, &given);
 }
 
 // Finishes the leaves that no node still to come uses.
@@ -138,6 +138,7 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
     out = heap_out.data();
   }
   if (node.released && node.kind != NodeKind::Accumulate) graph_was_freed(node);
+  if (node.hooks) hooks.run_node_pre_hooks(node, grads);
   for (int k = 0; k < node.nedges; ++k) needs[k] = pass.wanted(node.edges[k]);
   {
     ProfiledNode profiled(&node);
@@ -236,12 +237,12 @@ NodeRef next_node(Pass& pass, TensorRef& one, std::vector<TensorRef>& many, uint
 }
 
 void visit(Pass& pass, Node& node, TensorRef* grads) {
-  if (node.hooks) hooks.run_node_hooks(node, grads);
+  if (node.hooks) hooks.run_tensor_hooks(node, grads);
   if (pass.limited && pass.captures.contains(&node)) {
     for (int j = 0; j < node.nouts; ++j) capture(pass, &node, j, grads[j]);
     bool further = false;
     for (int j = 0; j < node.nedges; ++j) further |= pass.wanted(node.edges[j]);
-    if (!further) return;
+    if (!further && !pass.options.accumulate) return;
   }
   run_node(pass, node, grads);
 }
@@ -273,10 +274,6 @@ Grads run_backward(std::span<const Target> roots, std::span<Tensor* const> root_
   }
   if (!pass.waiting.empty()) finish_leaves(pass);
   pass.come_home();
-  if (options.accumulate)  // backward(inputs=…) with inputs that are not leaves
-    for (size_t k = 0; k < inputs.size(); ++k)
-      if (pass.captured[k] && inputs[k].tensor && inputs[k].tensor->grad_fn)
-        accumulate_grad(*inputs[k].tensor, pass.captured[k], options.create_graph);
   for (size_t k = 0; k < pass.callbacks.size(); ++k) hooks.run_callback(pass.callbacks[k].get());
   return std::move(pass.captured);
 }

@@ -27,6 +27,22 @@ std::vector<Target> target_list(PyObject* o, const char* what) {
   return list;
 }
 
+// Tells t's node that t wants its gradient; done again when a write gives t another node.
+void note_retained(Tensor& t) {
+  Node& fn = *t.grad_fn;
+  if (!fn.hooks) fn.hooks = checked(PyList_New(0)).give();
+  Held ref = checked(PyWeakref_NewRef(py(&t), nullptr));
+  Held entry = checked(Py_BuildValue("(iiO)", int(kRetainGradHook), int(t.output_nr), ref.p));
+  checked(PyList_Append(static_cast<PyObject*>(fn.hooks), entry.p));
+}
+
+// From now on t's gradient stays in t.grad; a leaf's does anyway.
+void retain_gradient(Tensor& t) {
+  if (!grad_fn_of(t) || t.flags & kRetainGrad) return;
+  t.flags |= kRetainGrad;
+  note_retained(t);
+}
+
 TensorRef ones_for(Tensor& t) {
   static OpHandle op_ones_like{"ones_like"};
   if (__builtin_expect(tls.user_modes, 0)) return invoke(op_ones_like, {Value(&t)});  // modes hear what they will meet
@@ -66,6 +82,9 @@ PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
                       shape_text(t.shape()));
     }
     BackwardOptions options{a[2] == Py_True, a[3] == Py_True, a[5] == Py_True};
+    if (options.accumulate)  // into leaves; what was computed keeps its gradient from now on
+      for (const Target& t : inputs)
+        if (t.tensor) retain_gradient(*t.tensor);
     Grads found = run_backward(roots, grads, inputs, options);
     Held t = checked(PyTuple_New(Py_ssize_t(found.size())));
     for (size_t k = 0; k < found.size(); ++k)
@@ -166,25 +185,13 @@ PyObject* accumulate_hooks_(PyObject*, PyObject* o) {
     return Py_NewRef(static_cast<PyObject*>(t.extra->accumulate_hooks));
   });
 }
-// Tells t's node that t wants its gradient; done again when a write gives t another node.
-void note_retained(Tensor& t) {
-  Node& fn = *t.grad_fn;
-  if (!fn.hooks) fn.hooks = checked(PyList_New(0)).give();
-  Held ref = checked(PyWeakref_NewRef(py(&t), nullptr));
-  Held entry = checked(Py_BuildValue("(iiO)", int(kRetainGradHook), int(t.output_nr), ref.p));
-  checked(PyList_Append(static_cast<PyObject*>(fn.hooks), entry.p));
-}
-
 PyObject* retain_grad(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     if (!is_tensor(o)) type_error("retain_grad takes a tensor");
     Tensor& t = *as_tensor(o);
     if (!tensor_requires_grad(t)) runtime_error("retain_grad: this tensor does not require grad, so it will have no "
                                                 "gradient");
-    Node* fn = grad_fn_of(t);
-    if (!fn || t.flags & kRetainGrad) Py_RETURN_NONE;
-    t.flags |= kRetainGrad;
-    note_retained(t);
+    retain_gradient(t);
     Py_RETURN_NONE;
   });
 }

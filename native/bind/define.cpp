@@ -274,11 +274,17 @@ PyObject* keep_format(PyObject*, PyObject* op) {  // the op's results take the m
   Py_RETURN_NONE;
 }
 
+PyObject* mark_fresh(PyObject*, PyObject* op) {  // the op's result is there to be written to
+  if (is_op(op) && as_op(op)->def) as_op(op)->def->fresh = true;
+  Py_RETURN_NONE;
+}
+
 }  // namespace
 
 PyMethodDef definition_functions[] = {{"name_nodes", slot<name_nodes>, METH_VARARGS, nullptr},
                                       {"add_older_orders", slot<add_older_orders>, METH_VARARGS, nullptr},
                                       {"keep_format", slot<keep_format>, METH_O, nullptr},
+                                      {"mark_fresh", slot<mark_fresh>, METH_O, nullptr},
                                       {"define", method<define>(), METH_FASTCALL},
                                       {"define_overloads", method<define_overloads>(), METH_FASTCALL},
                                       {"bind_alias", method<bind_alias>(), METH_FASTCALL},

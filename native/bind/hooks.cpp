@@ -35,7 +35,7 @@ PyObject* hooks_of(Node& n, int kind, int output_nr, bool create) {  // borrowed
 
 namespace {
 
-void run_tensor_hooks(PyObject* dict, TensorRef& grad) {
+void call_tensor_hooks(PyObject* dict, TensorRef& grad) {
   Held hooks = checked(PyDict_Values(dict));
   for (Py_ssize_t k = 0; k < PyList_GET_SIZE(hooks.p) && grad; ++k) {
     Held r = checked(PyObject_CallOneArg(PyList_GET_ITEM(hooks.p, k), py(grad.get())));
@@ -81,30 +81,34 @@ void retain_gradient(Tensor& t, Tensor& grad) {
 
 }  // namespace
 
-void upward::run_node_hooks(Node& n, TensorRef* grads) {
+void upward::run_tensor_hooks(Node& n, TensorRef* grads) {
   Held list = Held::borrow(static_cast<PyObject*>(n.hooks));
-  for (int pass = kTensorHook; pass <= kPreHook; ++pass)
+  for (int kind : {kTensorHook, kRetainGradHook})
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list.p); ++k) {
       PyObject* entry = PyList_GET_ITEM(list.p, k);
-      if (PyLong_AsLong(PyTuple_GET_ITEM(entry, 0)) != pass) continue;
-      long nr = PyLong_AsLong(PyTuple_GET_ITEM(entry, 1));
+      const long nr = PyLong_AsLong(PyTuple_GET_ITEM(entry, 1));
+      if (PyLong_AsLong(PyTuple_GET_ITEM(entry, 0)) != kind || !grads[nr]) continue;
       PyObject* what = PyTuple_GET_ITEM(entry, 2);
-      if (pass == kTensorHook) {
-        if (grads[nr]) run_tensor_hooks(what, grads[nr]);
-      } else if (pass == kRetainGradHook) {
-        Held target = Held::borrow(PyWeakref_GetObject(what));
-        if (!target || target.p == Py_None || !grads[nr]) continue;
-        Tensor& t = *as_tensor(target.p);
-        if (t.grad_fn == &n && long(t.output_nr) == nr) retain_gradient(t, *grads[nr]);  // else: written to since
-      } else {
-        Held values = checked(PyDict_Values(what));
-        for (Py_ssize_t j = 0; j < PyList_GET_SIZE(values.p); ++j) {
-          Held args(gradients_tuple(grads, n.nouts));
-          Held r = checked(PyObject_CallOneArg(PyList_GET_ITEM(values.p, j), args.p));
-          replace_gradients(r.p, grads, n.nouts, "a node pre-hook");
-        }
+      if (kind == kTensorHook) {
+        call_tensor_hooks(what, grads[nr]);
+        continue;
       }
+      Held target = Held::borrow(PyWeakref_GetObject(what));
+      if (!target || target.p == Py_None) continue;
+      Tensor& t = *as_tensor(target.p);
+      if (t.grad_fn == &n && long(t.output_nr) == nr) retain_gradient(t, *grads[nr]);  // else: written to since
     }
+}
+
+void upward::run_node_pre_hooks(Node& n, TensorRef* grads) {
+  PyObject* dict = hooks_of(n, kPreHook, 0, false);
+  if (!dict) return;
+  Held values = checked(PyDict_Values(dict));
+  for (Py_ssize_t j = 0; j < PyList_GET_SIZE(values.p); ++j) {
+    Held args(gradients_tuple(grads, n.nouts));
+    Held r = checked(PyObject_CallOneArg(PyList_GET_ITEM(values.p, j), args.p));
+    replace_gradients(r.p, grads, n.nouts, "a node pre-hook");
+  }
 }
 
 void upward::run_node_post_hooks(Node& n, TensorRef* out, TensorRef* grads) {
@@ -118,9 +122,8 @@ void upward::run_node_post_hooks(Node& n, TensorRef* out, TensorRef* grads) {
   }
 }
 
-
 void upward::run_leaf_hooks(Tensor& t, TensorRef& grad) {
-  run_tensor_hooks(static_cast<PyObject*>(t.extra->hooks), grad);
+  call_tensor_hooks(static_cast<PyObject*>(t.extra->hooks), grad);
 }
 
 void upward::run_accumulate_hooks(Tensor& t) {

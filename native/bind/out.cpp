@@ -79,14 +79,8 @@ void check_out(const OpDef& op, const Frame& f, PyObject* out, Tensor& result) {
       runtime_error(op.shown, ": dtype=", dtype_name(v.dtype), " and out= of ", dtype_name(t.dtype),
                     " do not go together; leave dtype out");
   if (!stands_in(kApart, op.name)) return;
-  auto meets = [&](const Tensor& x) {
-    if (!t.storage || x.storage != t.storage || !x.numel || !t.numel) return false;
-    const auto [low, high] = address_range(t);
-    const auto [first, last] = address_range(x);
-    return first < high && low < last;
-  };
   auto check = [&](const Tensor* x) {
-    if (x && (x == &t || meets(*x)))
+    if (x && (x == &t || ranges_meet(t, *x)))
       runtime_error(op.shown, ": the tensor written to shares memory with an input, at other places; clone() the input "
                     "first");
   };

@@ -37,7 +37,8 @@ void apply_rules(Node&, const bool* needs, TensorRef* grads, TensorRef* out);
 void apply_function(Node&, const bool* needs, TensorRef* grads, TensorRef* out);
 void release_function(Node&);
 // hooks.cpp
-void run_node_hooks(Node&, TensorRef* grads);
+void run_tensor_hooks(Node&, TensorRef* grads);
+void run_node_pre_hooks(Node&, TensorRef* grads);
 void run_node_post_hooks(Node&, TensorRef* out, TensorRef* grads);
 void run_leaf_hooks(Tensor&, TensorRef& grad);
 void run_accumulate_hooks(Tensor&);

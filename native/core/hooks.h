@@ -54,7 +54,8 @@ struct Hooks {
   void (&apply_rules)(Node&, const bool* needs, Ref<Tensor>* grads, Ref<Tensor>* out);
   void (&apply_function)(Node&, const bool* needs, Ref<Tensor>* grads, Ref<Tensor>* out);
   void (&release_function)(Node&);  // a Function's context forgets what it kept
-  void (&run_node_hooks)(Node&, Ref<Tensor>* grads);  // tensor hooks, pre-hooks, retain_grad
+  void (&run_tensor_hooks)(Node&, Ref<Tensor>* grads);  // of what the node has made, retain_grad too
+  void (&run_node_pre_hooks)(Node&, Ref<Tensor>* grads);
   void (&run_node_post_hooks)(Node&, Ref<Tensor>* out, Ref<Tensor>* grads);
   void (&run_leaf_hooks)(Tensor&, Ref<Tensor>& grad);
   void (&run_accumulate_hooks)(Tensor&);

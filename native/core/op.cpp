@@ -82,11 +82,6 @@ void resize_for_out(Tensor& out, Dims shape, const char* op) {
   resize_tensor(out, shape, op);
 }
 
-// Whether the result is memory of its own that may be written to, as that of what is made from no tensor.
-static bool makes(std::string_view name) {
-  return name == "clone" || name.starts_with("new_") || name.ends_with("_like");
-}
-
 int level_of(const Call& c) {
   int level = c.op->random ? tls.active_levels : 0;
   bool made_from_tensors = false;
@@ -102,7 +97,7 @@ int level_of(const Call& c) {
         if (v.tensors.data[j]) look(*v.tensors.data[j]);
   }
   if (c.given) look(*c.given);
-  return tls.level_factories && (!made_from_tensors || makes(c.op->name)) ? tls.active_levels : level;
+  return tls.level_factories && (!made_from_tensors || c.op->fresh) ? tls.active_levels : level;
 }
 
 // By its name (Fowler, Noll, Vo: FNV-1a); where an operator replaces another of its name, the next that is free.

@@ -116,6 +116,7 @@ struct OpDef {
   bool writes_self = false;        // the record's own name ends in "_": its kernel writes into the first argument
   bool writes_more = false;        // and into arguments that its schema marks
   bool keeps_format = false;       // its results take the memory format of its arguments (memory_format.h)
+  bool fresh = false;              // its result is written to later, as that of what is made from no tensor: zeros_like
   bool random = false;             // it takes a Generator: inside vmap, the innermost level decides what it draws
   int output_mask = -1;            // the position of the argument of that name
   mutable int single = 0;          // how often in a row its rules were found to be one call each (bind/rules.cpp)

@@ -107,6 +107,14 @@ std::pair<const char*, const char*> address_range(const Tensor& t) {
   return {low, high + t.itemsize()};
 }
 
+bool ranges_meet(const Tensor& a, const Tensor& b) {
+  if (!a.numel || !b.numel || !a.storage || !b.storage) return false;
+  if (a.storage != b.storage && (a.storage->resizable || b.storage->resizable || !a.data || !b.data)) return false;
+  const auto [low, high] = address_range(a);
+  const auto [first, last] = address_range(b);
+  return first < high && low < last;
+}
+
 // --- tensors --------------------------------------------------------------------------------------------------------
 
 namespace {

@@ -197,6 +197,8 @@ bool may_overlap(const Tensor& t);             // two indices can name one addre
 bool takes_writes(const Tensor& t);
 // The addresses of a tensor with elements: that of the lowest, and what follows the highest.
 std::pair<const char*, const char*> address_range(const Tensor& t);
+// Whether those ranges of two tensors share bytes: in one storage, or in two that hold memory of another library.
+bool ranges_meet(const Tensor& a, const Tensor& b);
 // Whether the caller's reference is the only way to the tensor's memory, so that a write is seen by nobody else. The
 // storage decides: two tensors may share one, and it may stand for memory of another library.
 inline bool unshared(const Tensor& t) {

@@ -43,22 +43,6 @@ bool same_layout(const Tensor& a, const Tensor& b) {
   return dense(a);
 }
 
-// The bytes between a tensor's first and last element, as offsets from its data.
-std::pair<int64_t, int64_t> span_of(const Tensor& t) {
-  int64_t low = 0, high = t.itemsize();
-  for (int d = 0; d < t.ndim; ++d) {
-    const int64_t far = (t.sizes[d] - 1) * t.strides[d] * t.itemsize();
-    (far < 0 ? low : high) += far;
-  }
-  return {low, high};
-}
-bool overlap(const Tensor& a, const Tensor& b) {
-  if (a.storage != b.storage) return false;
-  auto [a_low, a_high] = span_of(a);
-  auto [b_low, b_high] = span_of(b);
-  return a.data + a_low < b.data + b_high && b.data + b_low < a.data + a_high;
-}
-
 void upload(Tensor& dst, const Tensor& src, bool wait) {
   const int device = index_of(dst.device);
   if (wait) about_to_wait("copy");
@@ -93,7 +77,8 @@ void to_host(Tensor& dst, const Tensor& src) {
     else pinned_used(*dst.storage, device, stream);
     return;
   }
-  const auto [low, high] = span_of(src);
+  const auto [first, last] = address_range(src);
+  const int64_t low = first - src.data, high = last - src.data;
   constexpr int64_t kSmall = 1 << 16;
   if (high - low > 2 * src.nbytes() + kSmall) {
     TensorRef packed = empty(src.shape(), src.dtype, src.device);
@@ -141,7 +126,7 @@ void between_devices(Tensor& dst, const Tensor& src) {
 
 void on_device(Tensor& dst, const Tensor& src) {
   if (dst.data == src.data && same_layout(dst, src)) return;
-  if (overlap(dst, src)) {
+  if (ranges_meet(dst, src)) {
     TensorRef apart = empty(src.shape(), src.dtype, src.device);
     copy_strided(*apart, src);
     return on_device(dst, *apart);

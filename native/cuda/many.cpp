@@ -82,12 +82,7 @@ bool apart(Tensors tensors) {
 }
 
 bool touches(Tensors tensors, const Tensor& x) {
-  const auto [low, high] = address_range(x);
-  return std::any_of(tensors.begin(), tensors.end(), [low, high](const Tensor* t) {
-    if (!t->numel) return false;
-    const auto [first, last] = address_range(*t);
-    return low < last && first < high;
-  });
+  return std::any_of(tensors.begin(), tensors.end(), [&](const Tensor* t) { return ranges_meet(*t, x); });
 }
 
 void multiply(const Call& c, int device, Tensors tensors, const Tensor& factor) {

@@ -362,15 +362,11 @@ void copy_on_cpu(Tensor& dst, const Tensor& src) {
   if (dst.numel == 0 || same_place(dst, src)) return;
   TensorRef apart;  // the source shares memory with the destination: read it before anything is written
   const Tensor* from = &src;
-  if (dst.storage == src.storage) {
-    auto [low, high] = address_range(dst);
-    auto [first, last] = address_range(src);
-    if (first < high && low < last) {
-      apart = empty(src.shape(), src.dtype, src.device);
-      copy_on_cpu(*apart, src);
-      from = apart.get();
-      s = copy_space(dst, *from);
-    }
+  if (ranges_meet(dst, src)) {
+    apart = empty(src.shape(), src.dtype, src.device);
+    copy_on_cpu(*apart, src);
+    from = apart.get();
+    s = copy_space(dst, *from);
   }
   LockRelease lock(dst.numel, {&dst, from});
   if (dst.dtype != from->dtype) return copy_converted(s, dst, *from, make_cast(from->dtype, dst.dtype));

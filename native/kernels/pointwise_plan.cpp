@@ -238,12 +238,9 @@ void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies) {
   if (may_overlap(out))
     runtime_error("elements of the tensor written to share memory (it is expanded), so they cannot be written one by "
                   "one; clone() it first");
-  auto [low, high] = address_range(out);
   for (int k = 1; k < p.count; ++k) {
     const Tensor* t = p.operand[k].tensor;
-    if (!t || t->numel == 0 || t->storage != out.storage || same_layout(out, *t)) continue;
-    auto [first, last] = address_range(*t);
-    if (last <= low || high <= first) continue;
+    if (!t || !ranges_meet(out, *t) || same_layout(out, *t)) continue;
     if (dense(out) && dense(*t))
       runtime_error("the tensor written to shares memory with an input, at other places; clone() the input first");
     TensorRef copy = empty(t->shape(), t->dtype, t->device);

@@ -82,7 +82,8 @@ std::string function_name(const Node&) { return ""; }
 void apply_rules(Node&, const bool*, TensorRef*, TensorRef*) { needs_python("a derivative"); }
 void apply_function(Node&, const bool*, TensorRef*, TensorRef*) { needs_python("a derivative"); }
 void release_function(Node&) {}
-void run_node_hooks(Node&, TensorRef*) {}
+void run_tensor_hooks(Node&, TensorRef*) {}
+void run_node_pre_hooks(Node&, TensorRef*) {}
 void run_node_post_hooks(Node&, TensorRef*, TensorRef*) {}
 void run_leaf_hooks(Tensor&, TensorRef&) {}
 void run_accumulate_hooks(Tensor&) {}
@@ -138,7 +139,8 @@ constinit const Hooks hooks{
     .apply_rules = apply_rules,
     .apply_function = apply_function,
     .release_function = release_function,
-    .run_node_hooks = run_node_hooks,
+    .run_tensor_hooks = run_tensor_hooks,
+    .run_node_pre_hooks = run_node_pre_hooks,
     .run_node_post_hooks = run_node_post_hooks,
     .run_leaf_hooks = run_leaf_hooks,
     .run_accumulate_hooks = run_accumulate_hooks,

@@ -121,3 +121,32 @@ def test_what_accumulates_a_gradient_has_hooks_on_both_sides():
     node.register_hook(lambda inputs, outputs: seen.append((inputs, [g.tolist() for g in outputs], x.grad.tolist())))
     (x * x).sum().backward()
     assert seen == [[[2, 4]], ((), [[2, 4]], [2, 4])]
+
+
+def test_a_gradient_that_is_asked_for_comes_before_the_hooks_of_the_node():
+    x, seen = leaf([1.0, 2.0]), []
+    y = x * 3
+    y.register_hook(lambda g: (seen.append("tensor"), g * 10)[1])
+    y.grad_fn.register_prehook(lambda grads: (seen.append("node"), (grads[0] * 2,))[1])
+    assert flambeau.autograd.grad((y * y).sum(), y)[0].tolist() == [60, 120] and seen == ["tensor"]
+    assert flambeau.autograd.grad((y * y).sum(), x)[0].tolist() == [360, 720] and seen[1:] == ["tensor", "node"]
+
+
+def test_a_hook_after_accumulation_runs_before_that_of_its_node():
+    x, seen = leaf([1.0]), []
+    node = x.view_as(x).grad_fn.next_functions[0][0]
+    node.register_hook(lambda inputs, outputs: seen.append("node"))
+    x.register_post_accumulate_grad_hook(lambda t: seen.append("leaf"))
+    (x * x).sum().backward()
+    assert seen == ["leaf", "node"]
+
+
+def test_what_backward_is_asked_for_keeps_its_gradient():
+    x = leaf([1.0, 2.0])
+    y = x * 3
+    z = (y * y).sum()
+    for _ in range(2):
+        z.backward(inputs=[y], retain_graph=True)
+    assert y.retains_grad and y.grad.tolist() == [12, 24] and x.grad is None
+    z.backward()
+    assert y.grad.tolist() == [18, 36] and x.grad.tolist() == [18, 36]

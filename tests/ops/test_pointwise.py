@@ -181,6 +181,12 @@ def test_writing_over_what_is_read():
     square = flambeau.arange(9.0).reshape(3, 3)
     with pytest.raises(RuntimeError, match=r"shares? memory"):
         square.add_(square.t())
+    array = np.arange(5.0)
+    one, other = flambeau.from_numpy(array), flambeau.from_numpy(array)  # two tensors that know nothing of each other
+    one[1:].copy_(other[:-1])
+    assert array.tolist() == [0, 0, 1, 2, 3]
+    with pytest.raises(RuntimeError, match="shares memory with an input"):
+        one[1:].add_(other[:-1])
 
 
 def test_functional_inplace_flag():

@@ -3,6 +3,7 @@
 from .kinds import OPS, primitive
 
 clone = primitive("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor", d={"self": lambda g: g},
+                  fresh=True,
                   doc="A copy with its own memory; gradients pass through.\n\n"
                       ">>> flambeau.tensor([1, 2]).clone()\ntensor([1, 2])")
 

@@ -32,26 +32,29 @@ empty_strided = primitive(
     doc="An uninitialised tensor with these sizes and strides (in elements).\n\n"
         ">>> flambeau.empty_strided((2, 3), (1, 2)).stride()\n(1, 2)")
 
-empty_like = primitive(f"empty_like(Tensor self, *, {_LIKE}) -> Tensor", method=False,
+empty_like = primitive(f"empty_like(Tensor self, *, {_LIKE}) -> Tensor", method=False, fresh=True,
                        doc="An uninitialised tensor with self's shape, dtype, device and memory order.\n\n"
                            ">>> flambeau.empty_like(flambeau.zeros(2, 3)).shape\ntorch.Size([2, 3])")
 
-zeros_like = primitive(f"zeros_like(Tensor self, *, {_LIKE}) -> Tensor", method=False, ref="numpy.zeros_like",
+zeros_like = primitive(f"zeros_like(Tensor self, *, {_LIKE}) -> Tensor", method=False, fresh=True,
+                       ref="numpy.zeros_like",
                        doc="Zeros with self's shape, dtype, device and memory order.\n\n"
                            ">>> flambeau.zeros_like(flambeau.tensor([1, 2]))\ntensor([0, 0])")
 
-ones_like = primitive(f"ones_like(Tensor self, *, {_LIKE}) -> Tensor", method=False, ref="numpy.ones_like",
+ones_like = primitive(f"ones_like(Tensor self, *, {_LIKE}) -> Tensor", method=False, fresh=True, ref="numpy.ones_like",
                       doc="Ones with self's shape, dtype, device and memory order.\n\n"
                           ">>> flambeau.ones_like(flambeau.tensor([1, 2]))\ntensor([1, 1])")
 
-full_like = primitive(f"full_like(Tensor self, Scalar fill_value, *, {_LIKE}) -> Tensor", method=False,
+full_like = primitive(f"full_like(Tensor self, Scalar fill_value, *, {_LIKE}) -> Tensor", method=False, fresh=True,
                       ref="numpy.full_like",
                       doc="One number everywhere, with self's shape, dtype, device and memory order.\n\n"
                           ">>> flambeau.full_like(flambeau.tensor([1, 2]), 5)\ntensor([5, 5])")
 
-new_empty = primitive(f"new_empty(Tensor self, int[] size, *, {_OPTIONS}) -> Tensor", namespace=None, method=True,
+new_empty = primitive(f"new_empty(Tensor self, int[] size, *, {_OPTIONS}) -> Tensor", namespace=None,
+                      method=True, fresh=True,
                       doc="An uninitialised tensor of self's dtype and device.")
-new_zeros = primitive(f"new_zeros(Tensor self, int[] size, *, {_OPTIONS}) -> Tensor", namespace=None, method=True,
+new_zeros = primitive(f"new_zeros(Tensor self, int[] size, *, {_OPTIONS}) -> Tensor", namespace=None,
+                      method=True, fresh=True,
                       doc="Zeros of self's dtype and device.\n\n>>> flambeau.tensor([1]).new_zeros(2)\ntensor([0, 0])")
 
 
@@ -79,10 +82,11 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, requires_grad=Fals
                 pin_memory=pin_memory)
 
 
-new_ones = primitive(f"new_ones(Tensor self, int[] size, *, {_OPTIONS}) -> Tensor", namespace=None, method=True,
+new_ones = primitive(f"new_ones(Tensor self, int[] size, *, {_OPTIONS}) -> Tensor", namespace=None,
+                     method=True, fresh=True,
                      doc="Ones of self's dtype and device.\n\n>>> flambeau.tensor([5]).new_ones(2)\ntensor([1, 1])")
 new_full = primitive(f"new_full(Tensor self, int[] size, Scalar fill_value, *, {_OPTIONS}) -> Tensor",
-                     namespace=None, method=True,
+                     namespace=None, method=True, fresh=True,
                      doc="One number everywhere, of self's dtype and device.\n\n"
                          ">>> flambeau.tensor([1.5]).new_full((2,), 3)\ntensor([3., 3.])")
 

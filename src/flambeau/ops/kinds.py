@@ -29,6 +29,8 @@ Fields common to all kinds
                 without it nothing, and a composite's parts decide
     older       ("beta self mat1 mat2", …): orders of the arguments in old programs, numbers before their tensors
     keeps_format  whether channels_last arguments make channels_last results
+    fresh       whether the result of tensors is there to be written to, as that of `zeros` is: inside forward mode it
+                takes the tangents of what is written into it
     ref         "numpy.multiply": the reference, resolved when a test asks
     samples     plain data naming a sample generator of tests/ops/samples/: "pairs" or ("reals", -3, 3)
     doc         the public docstring
@@ -102,7 +104,7 @@ def _alias(op, names):
 
 def _define(kind, schema, d, body, *, promote="default", namespace="", method=None, inplace=False, out=False,
             aliases=(), ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None, numbers="none",
-            node=None, autocast=None, keeps_format=False, older=(), cuda=None):
+            node=None, autocast=None, keeps_format=False, fresh=False, older=(), cuda=None):
     policy = _AUTOCAST[autocast]
     op = _C.define(kind, schema, promote, d, body, namespace, method, inplace, out, doc, numbers)
     name = op.name
@@ -112,6 +114,8 @@ def _define(kind, schema, d, body, *, promote="default", namespace="", method=No
         _C.set_autocast_policy(op, policy)
     if keeps_format:
         _C.keep_format(op)
+    if fresh:
+        _C.mark_fresh(op)
     if older:
         _C.add_older_orders(op, older)
         OLDER[name] = older
