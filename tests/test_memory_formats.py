@@ -223,3 +223,14 @@ def test_attention_lies_as_its_query_does():
     assert all(g.transpose(1, 2).is_contiguous() for g in grads)
     flat = F.scaled_dot_product_attention(*(t.detach().contiguous() for t in (q, k, v)))
     assert flambeau.equal(flat, y) and flat.is_contiguous()
+
+
+def test_results_that_are_contiguous_however_the_input_lies():
+    x = flambeau.rand(2, 3, 4, 4).to(memory_format=LAST)
+    functional = flambeau.nn.functional
+    for name, y in {"masked_fill": x.masked_fill(x > 0.5, 0), "logsigmoid": functional.logsigmoid(x),
+                    "renorm": x.renorm(2, 0, 1.0), "rot90": x.rot90(0, (2, 3)),
+                    "pad": functional.pad(x, (1, 1, 1, 1), mode="circular")}.items():
+        assert y.is_contiguous(), name
+    halves = x.transpose(1, 2).bfloat16()
+    assert halves.masked_fill(halves > 0.5, 0).view(-1).numel() == 96

@@ -19,7 +19,7 @@ namespace {
 
 OpHandle op_add{"add"}, op_isnan{"isnan"}, op_any{"any"};
 
-thread_local Lists spare;  // memory of the pass before, empty
+thread_local std::unique_ptr<Lists> spare;  // memory of the pass before, empty
 
 }  // namespace
 
@@ -41,7 +41,7 @@ TensorRef added(TensorRef a, TensorRef b) {
 }
 
 Pass::Pass(BackwardOptions o)
-    : Lists(std::exchange(spare, {})), options(o), number(++process.passes), outer(std::exchange(tls.pass, this)) {}
+    : Lists(spare ? std::exchange(*spare, {}) : Lists()), options(o), number(++process.passes), outer(std::exchange(tls.pass, this)) {}
 
 Pass::~Pass() {
   tls.pass = outer;
@@ -51,7 +51,7 @@ Pass::~Pass() {
   clear();
   constexpr size_t kKeep = 4096;
   if (slots.capacity() <= kKeep && leaves.capacity() <= kKeep && places.capacity() <= 2 * kKeep)
-    spare = std::move(static_cast<Lists&>(*this));
+    (spare ? *spare : *(spare = std::make_unique<Lists>())) = std::move(static_cast<Lists&>(*this));
 }
 
 namespace {
@@ -95,7 +95,7 @@ void finish_leaf(Pass& pass, uint32_t k) {
   NodeRef node = NodeRef::borrow(extra ? extra->accumulate : nullptr);  // a hook may drop it
   if (extra && extra->hooks) hooks.run_leaf_hooks(*s.leaf, s.grad);
   if (pass.limited) capture(pass, s.leaf.get(), 0, s.grad);
-  if (!pass.options.accumulate) return;
+  if (!pass.options.accumulate || !s.leaf->requires_grad()) return;  // it may have stopped wanting one
   if (node && node->hooks) hooks.run_node_pre_hooks(*node, &s.grad);
   if (!s.grad) return;
   const bool watched = node && node->hooks;

@@ -88,8 +88,11 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     bool copy = PyTuple_GET_SIZE(args) == 1 && is_tensor(PyTuple_GET_ITEM(args, 0));  // of any dtype
     TensorRef t =
         copy ? TensorRef::borrow(as_tensor(PyTuple_GET_ITEM(args, 0))) : legacy_tensor(default_dtype(), args, kwargs);
-    if (type == TensorType && !copy) return take_object(std::move(t));
-    return as_subclass(type, *t, false);
+    if (type != TensorType || copy) return as_subclass(type, *t, false);
+    Held made(take_object(std::move(t)));
+    if (!tls.user_modes) return made.give();
+    Held creation = checked(PyImport_ImportModule("flambeau._tensor.creation"));
+    return checked(PyObject_CallMethod(creation.p, "told", "O", made.p)).give();
   });
 }
 

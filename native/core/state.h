@@ -10,8 +10,8 @@
 #include "device.h"
 #include "dtype.h"
 
-// Thread-local, read in one instruction: the library is loaded early enough to get its place in the first block, and
-// nothing has to be initialised at run time.
+// Thread-local, read in one instruction, with nothing to be initialised at run time. The place for such variables is
+// taken from 1.6 KB that all libraries of a process share: whatever is large lies behind a pointer instead.
 #define FLAMBEAU_TLS __attribute__((tls_model("initial-exec"))) constinit thread_local
 
 namespace flambeau {

@@ -23,6 +23,7 @@ struct ElementwiseRow {
   uint8_t bool_operands = 0;             // bit k: operand k is a mask, outside promotion (must be bool)
   bool any_stride = false;               // with three operands too, each is contiguous or has stride 0
   uint8_t weight = 1;                    // cost of an element in units of an addition: when threads pay
+  bool in_order = false;                 // a new result is contiguous, however the operands lie in memory
   bool modular = false;                  // integers modulo 2**bits: a number of any size has its place among them
   // Argument checks that need the promoted dtype, and deviating compute or result dtypes.
   void (*adapt)(const Call&, DType& compute, DType& result) = nullptr;

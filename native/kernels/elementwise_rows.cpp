@@ -39,6 +39,7 @@ __attribute__((visibility("default"))) void ElementwiseRows::add(std::initialize
       merged.weight = std::max(merged.weight, row.weight);
     }
     merged.modular |= row.modular;
+    merged.in_order |= row.in_order;
     if (row.adapt) merged.adapt = row.adapt;
   }
 }

@@ -130,6 +130,12 @@ ElementwiseRow modular(const char* name) {
   row.modular = true;
   return row;
 }
+ElementwiseRow in_order(const char* name) {
+  ElementwiseRow row{name};
+  row.operands = 0;
+  row.in_order = true;
+  return row;
+}
 ElementwiseRow checked(const char* name, void (*adapt)(const Call&, DType&, DType&)) {
   ElementwiseRow row{name};
   row.operands = 0;  // no loops of its own: added to the row of that name
@@ -168,6 +174,7 @@ const ElementwiseRows rows(kBaseline, [](ElementwiseRows& r) {
          checked("igammac", check_two_tensors)});
   for (const char* name : {"add", "sub", "rsub", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"})
     r.add({modular(name)});
+  for (const char* name : {"masked_fill", "logsigmoid"}) r.add({in_order(name)});
 });
 
 }  // namespace

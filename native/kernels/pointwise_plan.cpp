@@ -341,8 +341,8 @@ void infer(Call& c, Promote promote, Pointwise& w) {
     w.out = &take_given(c, w.shape, result, w.device);
   } else {
     int64_t strides[kMaxDims];
-    w.out = result_strides(p, w.shape, strides) ? &c.output(dims, result, w.device, Dims{strides, dims.size()})
-                                                : &c.output(dims, result, w.device);
+    const bool ordered = !w.row.in_order && result_strides(p, w.shape, strides);
+    w.out = ordered ? &c.output(dims, result, w.device, Dims{strides, dims.size()}) : &c.output(dims, result, w.device);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "scratch.h"
 
 #include <cstdlib>
+#include <memory>
 
 #include "../core/memory.h"
 #include "../core/state.h"
@@ -13,12 +14,16 @@ struct Buffer {
   size_t size = 0;
   ~Buffer() { std::free(data); }
 };
-thread_local Buffer buffers[2][kScratchSlots];  // [1]: of a signal's handler, which runs in the middle of a kernel
+struct Buffers {
+  Buffer of[2][kScratchSlots];  // [1]: of a signal's handler, which runs in the middle of a kernel
+};
+thread_local std::unique_ptr<Buffers> buffers;  // (memory that each thread has from the start is scarce, see state.h)
 
 }  // namespace
 
 void* scratch_bytes(ScratchSlot slot, size_t nbytes) {
-  Buffer& b = buffers[tls.running.in_handler][slot];
+  if (!buffers) buffers = std::make_unique<Buffers>();
+  Buffer& b = buffers->of[tls.running.in_handler][slot];
   if (b.size < nbytes) {
     std::free(b.data);
     b.size = 0;
@@ -30,7 +35,8 @@ void* scratch_bytes(ScratchSlot slot, size_t nbytes) {
 }
 
 void trim_scratch() {
-  for (Buffer& b : buffers[tls.running.in_handler])
+  if (!buffers) return;
+  for (Buffer& b : buffers->of[tls.running.in_handler])
     if (b.size > (64 << 20)) {
       std::free(b.data);
       b.data = nullptr, b.size = 0;

@@ -260,3 +260,21 @@ def test_errors_name_the_call_that_was_made(name):
     leaf = flambeau.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match=f"^{name}: this tensor is a leaf"):
         getattr(leaf, name)(*([2] if name == "mul_" else []))
+
+
+def test_what_is_replaced_by_0_or_1_has_no_gradient():
+    for write in (lambda y: y.eq_(2), lambda y: y.gt_(flambeau.ones(2)), lambda y: y.logical_not_(),
+                  lambda y: y.logical_and_(flambeau.ones(2)), lambda y: y.heaviside_(flambeau.ones(2))):
+        x = flambeau.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 3
+        write(y)
+        assert flambeau.autograd.grad(y.sum(), x)[0].tolist() == [0, 0]
+
+
+def test_a_leaf_that_wants_no_gradient_any_more_gets_none():
+    for stop in (lambda x: x.requires_grad_(False), lambda x: x.detach_()):
+        x, w = flambeau.ones(2, requires_grad=True), flambeau.ones(2, requires_grad=True)
+        loss = (x * w).sum()
+        stop(x)
+        loss.backward()
+        assert x.grad is None and w.grad.tolist() == [1, 1]

@@ -111,3 +111,19 @@ def test_the_example_in_c(images):
     assert "input.shape[3] must be 32, got 31" in result(folder / "net.pt2", "2,3,32,31").stderr
     assert "takes 1 inputs: input (float32)" in result(folder / "net.pt2").stderr
     assert "No such file" in result("nothing.pt2", "1").stderr
+
+
+def test_library_beside_the_package(images, tmp_path):
+    """Both fit in one process: what each thread has from the start is scarce there (native/core/state.h)."""
+    folder, net = images
+    x = flambeau.randn(3, 3, 32, 32)
+    with flambeau.no_grad():
+        expected = net(x).numpy()
+    arrays(tmp_path / "in.npz", x)
+    code = ("import sys, flambeau; sys.path.insert(0, sys.argv[1]); import library\n"
+            "library.run(library.Library(sys.argv[2]), *sys.argv[3:])\n"
+            "assert flambeau.ones(3).sum() == 3")
+    files = folder / "net.pt2", tmp_path / "in.npz", tmp_path / "out.npz"
+    done = subprocess.run([sys.executable, "-c", code, WORKER.parent, LIBRARY, *files], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["0-0"], expected, rtol=1e-6, atol=1e-7)

@@ -78,8 +78,8 @@ def _integers(self, indices):
             continue
         place = len(found)
         if tuple(given.shape) != tuple(self.shape[place:place + given.ndim]):
-            raise IndexError(f"index: the mask of shape {list(given.shape)} at index {place} does not match the shape "
-                             f"of the indexed tensor, {list(self.shape)}, at index {place}")
+            raise IndexError(f"index: a mask of shape {list(given.shape)} at index {place} does not fit a tensor of "
+                             f"shape {list(self.shape)}")
         found.extend(_coordinates(given.to(self.device)))
     return found
 

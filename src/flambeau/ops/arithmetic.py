@@ -248,6 +248,7 @@ nextafter = elementwise("nextafter(Tensor self, Tensor other) -> Tensor", number
                         doc="The next floating number from self towards other.", cuda="nextafter(self, other)")
 heaviside = elementwise("heaviside(Tensor self, Tensor values) -> Tensor", numbers="none", ref="numpy.heaviside",
                         samples="pairs",
+                        d={"self": lambda g: zero(g), "values": lambda g, self: g.masked_fill(self != 0, 0)},
                         doc="0 below zero, 1 above, `values` at zero.", cuda="self == T(0) ? values : T(T(0) < self)")
 nan_to_num = elementwise(
     "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",

@@ -1,13 +1,17 @@
 """Comparisons, tests of single numbers, logic and bits."""
 
 from .._shown import shown
+from .arithmetic import zero
 from .kinds import OPS, composite, elementwise, primitive
+
+#: of what is written in place, as 0 or 1, over numbers: they do not matter any more
+_FLAT = {"self": lambda g: zero(g), "other": lambda g: zero(g)}
 
 
 def _compare(name, alias, ref, sense, cuda):
     return elementwise(f"{name}(Tensor self, Tensor other) -> Tensor", promote="compare", aliases=alias, ref=ref,
                        samples="pairs_numbers", doc=f"True where self {sense} other, element by element.",
-                       cuda=cuda)
+                       d=_FLAT, cuda=cuda)
 
 
 eq = _compare("eq", (), "numpy.equal", "equals", cuda="self == other")
@@ -84,7 +88,7 @@ def equal(self, other):
 
 def _logic(name, arguments, ref, samples, sense, cuda):
     return elementwise(f"{name}({arguments}) -> Tensor", promote="logical", numbers="none", ref=ref,
-                       samples=samples, cuda=cuda,
+                       samples=samples, cuda=cuda, d={k: d for k, d in _FLAT.items() if k in arguments},
                        doc=f"True where {sense}; a number counts as true unless it is zero.")
 
 

@@ -163,7 +163,7 @@ def conv3d(input, weight, bias, stride, padding, dilation, groups):
 
 @composite(_CONV_TRANSPOSE.format(1), autocast="half", samples="conv_transpose1d")
 def conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation):
-    """The gradient of conv1d with respect to its input, as a layer: weights are [channels, out / groups, width].
+    """The linear map of conv1d transposed, as a layer: weights are [channels, out / groups, width].
 
     >>> import flambeau
     >>> flambeau.nn.functional.conv_transpose1d(flambeau.ones(1, 1, 2), flambeau.ones(1, 1, 2))
@@ -174,7 +174,7 @@ def conv_transpose1d(input, weight, bias, stride, padding, output_padding, group
 
 @composite(_CONV_TRANSPOSE.format(2), autocast="half", samples="conv_transpose2d")
 def conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation):
-    """The gradient of conv2d with respect to its input, as a layer.
+    """The linear map of conv2d transposed, as a layer.
 
     >>> import flambeau
     >>> flambeau.nn.functional.conv_transpose2d(flambeau.ones(1, 2, 3, 3), flambeau.ones(2, 1, 2, 2), stride=2).shape
@@ -185,7 +185,7 @@ def conv_transpose2d(input, weight, bias, stride, padding, output_padding, group
 
 @composite(_CONV_TRANSPOSE.format(3), autocast="half", samples="conv_transpose3d")
 def conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation):
-    """The gradient of conv3d with respect to its input, as a layer.
+    """The linear map of conv3d transposed, as a layer.
 
     >>> import flambeau
     >>> flambeau.nn.functional.conv_transpose3d(flambeau.ones(1, 2, 1, 1, 1), flambeau.ones(2, 3, 2, 2, 2)).shape

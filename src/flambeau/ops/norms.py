@@ -107,7 +107,7 @@ def renorm(self, p, dim, maxnorm):
     dim = wrap_dim(dim, self.dim(), "renorm")
     norm = vector_norm(self, p, [d for d in range(self.dim()) if d != dim], True)
     scale = OPS["where"](norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
-    return self * scale.to(self.dtype)
+    return self.contiguous() * scale.to(self.dtype)  # the result is contiguous
 
 
 # --- norms of matrices ------------------------------------------------------------------------------------------------

@@ -38,16 +38,16 @@ def pad(input, pad, mode, value):
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+        raise NotImplementedError(f"pad: the modes are constant, reflect, replicate and circular, not {shown(mode)}")
     if value not in (None, 0):
         raise ValueError(f"pad: value={shown(value)} has no meaning with mode='{mode}'; leave it out")
     if len(pad) % 2 or not len(pad) // 2 + 1 <= input.ndim <= len(pad) // 2 + 2 or len(pad) > 6:
-        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: "
-                                  f"got pad={tuple(pad)} for a {input.ndim}D input")
+        raise NotImplementedError(f"pad: mode='{mode}' takes two numbers for each of the last 1 to 3 dimensions, which "
+                                  f"follow one or two others, got pad={tuple(pad)} for {input.ndim} dimensions")
     if mode != "circular" and 0 in input.shape[input.ndim - len(pad) // 2 - 1:]:
         raise RuntimeError(f"pad: mode='{mode}' takes its border from the input, of which only the batch may be empty; "
                            f"got shape {list(input.shape)}")
     if mode == "circular" and min(pad) < 0:  # cropped first: what remains is what repeats
         input = constant_pad_nd(input, [min(p, 0) for p in pad], 0)
         pad = [max(p, 0) for p in pad]
-    return _border(input, pad, mode)
+    return _border(input.contiguous() if mode == "circular" else input, pad, mode)

@@ -125,7 +125,7 @@ def rot90(self, k=1, dims=(0, 1)):
         raise RuntimeError(f"rot90: the plane of the rotation needs two different dims, got {dims[0]} and {dims[1]}")
     match k % 4:
         case 0:
-            return self.clone()
+            return self.clone(memory_format=contiguous_format)
         case 1:
             return flip(self, (b,)).transpose(a, b)
         case 2:

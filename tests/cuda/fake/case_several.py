@@ -42,7 +42,7 @@ def test_data_parallel_of_fewer_rows_than_devices_and_of_keywords():
 
 
 def test_where_a_module_must_be():
-    with pytest.raises(RuntimeError, match=r"must have its parameters and buffers on cuda:0, .* one is on cpu"):
+    with pytest.raises(RuntimeError, match=r"begins on cuda:0, .* a parameter or buffer is on cpu"):
         nn.DataParallel(nn.Linear(2, 2))(fb.ones(2, 2))
     with pytest.raises(RuntimeError, match="DataParallel: no device cuda:7: this machine has 2 GPUs"):
         nn.DataParallel(nn.ReLU(), [0, 7])

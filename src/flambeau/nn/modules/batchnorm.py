@@ -207,8 +207,8 @@ def _moments_of_all(input, group):
     counts = every[:, -1:].detach()
     total = int(counts.sum())
     if total < 2:
-        raise ValueError(f"SyncBatchNorm: expected more than 1 value per channel when training, got {total} on all "
-                         f"ranks of input {list(input.shape)}")
+        raise ValueError(f"SyncBatchNorm: a variance needs two values or more per channel, and all ranks together "
+                         f"have {total} of input {list(input.shape)}")
     mean = (means * counts).sum(0) / total
     var = ((variances + (means - mean).square()) * counts).sum(0) / total
     return mean, var, total

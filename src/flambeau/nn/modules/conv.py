@@ -176,7 +176,7 @@ class _ConvTranspose(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The gradient of Conv1d with respect to its input, as a layer: [N, C_in, L] to [N, C_out, L_out].
+    """The linear map of Conv1d transposed, as a layer: [N, C_in, L] to [N, C_out, L_out].
 
     >>> import flambeau
     >>> flambeau.nn.ConvTranspose1d(2, 1, 3, stride=2)(flambeau.zeros(1, 2, 4)).shape
@@ -188,7 +188,7 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """The gradient of Conv2d with respect to its input, as a layer: [N, C_in, H, W] to [N, C_out, H_out, W_out].
+    """The linear map of Conv2d transposed, as a layer: [N, C_in, H, W] to [N, C_out, H_out, W_out].
 
     >>> import flambeau
     >>> flambeau.nn.ConvTranspose2d(2, 1, 2, stride=2)(flambeau.zeros(1, 2, 4, 4)).shape
@@ -200,7 +200,7 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The gradient of Conv3d with respect to its input, as a layer.
+    """The linear map of Conv3d transposed, as a layer.
 
     >>> import flambeau
     >>> flambeau.nn.ConvTranspose3d(2, 1, 2, stride=2)(flambeau.zeros(1, 2, 2, 2, 2)).shape

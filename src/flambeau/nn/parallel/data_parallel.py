@@ -28,8 +28,8 @@ def _call(name, module, places, output, dim, inputs, kwargs):
         return module(*inputs, **kwargs)
     for t in chain(module.parameters(), module.buffers()):
         if t.device.type != "cuda" or (t.device.index or 0) != (places[0].index or 0):
-            raise RuntimeError(f"{name}: the module must have its parameters and buffers on {places[0]}, the first of "
-                               f"its devices, but one is on {t.device}; move it there by .to()")
+            raise RuntimeError(f"{name}: all of the module begins on {places[0]}, the first of its devices, but a "
+                               f"parameter or buffer is on {t.device}; move it there by .to()")
     places = places if inputs or kwargs else places[:1]
     given, named = zip(*scatter((inputs, kwargs), places, dim), strict=True)
     if len(places) == 1:
