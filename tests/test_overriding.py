@@ -82,3 +82,15 @@ def test_modes_are_asked_before_a_tensor_is_read_as_a_number():
         flambeau.ones(4).narrow(0, 1, flambeau.tensor(2))
     assert made == 1.0 and ("full", [tuple, flambeau.Tensor]) in seen
     assert ("narrow", [flambeau.Tensor, int, int, flambeau.Tensor]) in seen
+
+
+def test_every_tensor_of_a_result_has_the_class():
+    class Kind(flambeau.Tensor):
+        pass
+
+    x = flambeau.tensor([[3.0, 1.0], [2.0, 4.0]]).as_subclass(Kind)
+    largest = x.max(0)
+    assert type(largest) is flambeau.return_types.max and type(largest.values) is type(largest.indices) is Kind
+    assert type(x.data) is Kind and type(flambeau.nn.Parameter(flambeau.ones(1)).data) is flambeau.Tensor
+    x.data.zero_()
+    assert not x.any() and x._version == 0

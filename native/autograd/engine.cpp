@@ -41,7 +41,10 @@ TensorRef added(TensorRef a, TensorRef b) {
 }
 
 Pass::Pass(BackwardOptions o)
-    : Lists(spare ? std::exchange(*spare, {}) : Lists()), options(o), number(++process.passes), outer(std::exchange(tls.pass, this)) {}
+    : Lists(spare ? std::exchange(*spare, {}) : Lists()),
+      options(o),
+      number(++process.passes),
+      outer(std::exchange(tls.pass, this)) {}
 
 Pass::~Pass() {
   tls.pass = outer;

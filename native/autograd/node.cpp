@@ -252,7 +252,11 @@ void set_history(Tensor& t, Node* node, uint32_t output_nr) {
 void set_view(Tensor& view, Tensor& base) {
   view.flags |= base.flags & kInference;
   Tensor* root = base.base ? base.base : &base;
-  if (&view == root || view.base) return;
+  if (&view == root) return;
+  if (view.base) {  // made by a mode, where gradients are off, for this caller
+    if (view.base == root && tls.grad_enabled && !(base.base && base.flags & kNoGradView)) view.flags &= ~kNoGradView;
+    return;
+  }
   hooks.track_object(&view);
   retain(root);
   view.base = root;

@@ -219,7 +219,8 @@ static void reshape_inplace(Call& c, uint64_t wanted) {
   grad_fn_of(self);
 }
 
-// self before a write, kept for a rule: a copy at every level, which modes hear of, tied to self's history below.
+// self before a write, kept for a rule: a copy at every level, which modes and programs hear of, tied to self's history
+// below.
 static TensorRef private_copy(Tensor& self) {
   static OpHandle clone{"clone"};
   return invoke(clone, {Value(&self)});
@@ -241,7 +242,8 @@ static TensorRef kept_self(const OpDef& op, Tensor& self, uint64_t wanted) {
     keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
   if (!keeps_self) return {};
   TensorRef before = last_images(self) ? as_plain(copied_images(self)) : TensorRef();
-  const bool dispatches = self.level || self.flags & kDispatch || (tls.user_modes && !tls.dispatch_disabled);
+  const bool modes = tls.user_modes && !tls.dispatch_disabled;
+  const bool dispatches = self.level || self.flags & (kDispatch | kPending) || modes;
   if (!before) before = dispatches ? private_copy(self) : dense_copy(self);
   if (Node* history = grad_fn_of(self)) set_history(*before, history, self.output_nr);
   return before;

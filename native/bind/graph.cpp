@@ -42,6 +42,25 @@ PyObject* pause(PyObject*, PyObject* all) {
   AtOnce outside(false);
   return to.run();
 }
+// graph_look(function, args, kwargs or None): the call, in which values may be looked at even where nobody may
+PyObject* look(PyObject*, PyObject* all) {
+  HandedOn to(all);
+  auto* tracer = dynamic_cast<Tracer*>(tls.recorder);
+  if (!tracer) return to.run();
+  struct Looking {
+    Tracer* tracer;
+    bool before = std::exchange(tracer->whole, false);
+    ~Looking() { tracer->whole = before; }
+  } looking{tracer};
+  return to.run();
+}
+// graph_break(): what is written so far runs now
+PyObject* break_here(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    if (auto* tracer = dynamic_cast<Tracer*>(tls.recorder)) tracer->run(Why::Value);
+    Py_RETURN_NONE;
+  });
+}
 // graph_listen(function, args, kwargs or None): what happens to the calls that are captured during the call, in order
 // (graph_look.cpp says in which form)
 PyObject* listen(PyObject*, PyObject* all) {
@@ -67,6 +86,8 @@ PyMethodDef functions[] = {{"graph_begin", slot<begin>, METH_NOARGS},
                            {"graph_end", slot<end>, METH_O},
                            {"graph_call", slot<call>, METH_VARARGS},
                            {"graph_pause", slot<pause>, METH_VARARGS},
+                           {"graph_look", slot<look>, METH_VARARGS},
+                           {"graph_break", slot<break_here>, METH_NOARGS},
                            {"graph_listen", slot<listen>, METH_VARARGS},
                            {"graph_capturing", slot<capturing>, METH_NOARGS},
                            {"graph_counts", slot<counts>, METH_NOARGS},

@@ -1,5 +1,6 @@
 // What happens to captured calls, as Python may look at it: when programs run and why, and what each step reads, makes
 // and takes.
+#include "../core/recording.h"
 #include "../runtime/blocks.h"
 #include "../runtime/constants.h"
 #include "graph_parts.h"
@@ -51,7 +52,7 @@ PyObject* call_object(const PlanCall& call, PlanRun& r) {
 const char* reason(const Call& c) {
   if (c.given || c.inplace || c.op->writes_self) return "writes";
   if (c.op->random) return "random";
-  if (c.op->row && c.op->row->reads_values) return "values";
+  if (reads_values(c)) return "values";
   return "other";
 }
 

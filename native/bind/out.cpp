@@ -44,7 +44,7 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
   // numbers in a row go into a tensor of as many elements in the order of its indices, whatever its shape is
   if (!fits && t.numel == result.numel && stands_in("arange linspace logspace range", name))
     set_dims(result, t.shape(), contiguous_strides(t.shape()));
-  const bool wrapper = t.flags & kDispatch && !(t.storage && t.storage->data);  // its class says what becomes of other sizes
+  const bool wrapper = t.flags & kDispatch && !(t.storage && t.storage->data);  // its class knows what resize_ does
   if (wrapper && !fits) checked(PyObject_CallMethod(out, "resize_", "O", Held(size_object(result.shape())).p));
   else resize_for_out(t, result.shape(), name);
   // linalg gives an empty `out` the order of dimensions that LAPACK writes in

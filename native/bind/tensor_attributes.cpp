@@ -93,7 +93,7 @@ int set_grad(PyObject* o, PyObject* value, void*) {
 
 // .data: the same memory with a version counter of its own, so that writes through it go unnoticed by autograd.
 PyObject* get_data(PyObject* o, void*) {
-  return guarded([&] {
+  return guarded([&]() -> PyObject* {
     if (self(o).flags & kDispatch) return take_object(detach_wrapper(self(o)));
     need_memory(self(o));
     TensorRef t = alias(self(o));
@@ -102,6 +102,7 @@ PyObject* get_data(PyObject* o, void*) {
       t->storage = blank_storage();
       show_memory(*t->storage, shared);  // takes over the alias's count
     }
+    if (self(o).flags & kOverrides) return as_subclass(Py_TYPE(o), *t, false);
     return take_object(std::move(t));
   });
 }

@@ -143,7 +143,9 @@ template <class T> T& Call::hand_over(T value) {
 
 using CallFn = void (*)(Call&);
 
-enum class Infer : uint8_t { Pure, ReadsValues };
+// What `infer` looks at beside the arguments' metadata, since the results' shapes depend on it: nothing, values, or
+// those of the tensors in a list that are masks (bool, uint8).
+enum class Infer : uint8_t { Pure, ReadsValues, ReadsMasks };
 // What a kernel does with images that have the channels last in memory (images.h). Kept: its loops take them so, and
 // its results lie so too. Along: it works along dimensions and takes the rows [n, height, width, channels] that they
 // are. Read: it reads them with the strides that they have, and its results do not depend on those. Copied: its result
@@ -154,7 +156,7 @@ struct PrimitiveRow {
   const char* name = nullptr;
   CallFn infer = nullptr;
   CallFn kernel[kDeviceTypes] = {};  // none for the CPU: a view, nothing to compute anywhere
-  bool reads_values = false;         // infer looks at values: the results' shapes depend on them
+  Infer reads = Infer::Pure;
   // Whether the kernel reads an argument's opaque layout as it is, or only its form (pending.h), or a lazy one's memory
   // by its flags (lazy.h); of all others the values are made first.
   bool (*accepts)(const Call&, const Tensor&) = nullptr;
@@ -165,7 +167,7 @@ struct PrimitiveRow {
   PrimitiveRow() = default;
   PrimitiveRow(const char* name, CallFn infer, CallFn cpu, Infer how = Infer::Pure,
                bool (*accepts)(const Call&, const Tensor&) = nullptr)
-      : name(name), infer(infer), kernel{cpu}, reads_values(how == Infer::ReadsValues), accepts(accepts) {}
+      : name(name), infer(infer), kernel{cpu}, reads(how), accepts(accepts) {}
   PrimitiveRow(const char* name, CallFn infer, CallFn cpu, Images images, bool (*begins)(const Call&) = nullptr)
       : name(name), infer(infer), kernel{cpu}, images(images), begins(begins) {}
   bool is_view() const { return !kernel[int(DeviceType::CPU)]; }

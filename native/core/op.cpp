@@ -212,7 +212,7 @@ static bool makes_unwritten(const Call& c) {
     return;
   }
   Calling calling(c);
-  if (__builtin_expect(op.row->reads_values && first && first->device.type == DeviceType::CUDA, 0))
+  if (__builtin_expect(op.row->reads != Infer::Pure && first && first->device.type == DeviceType::CUDA, 0))
     return read_on_device(c);
   op.row->infer(c);
   compute(c, *op.row, c.out1 ? c.out1->device : first ? first->device : place_of_arguments(c));

@@ -37,6 +37,15 @@ void about_to_draw() {
   if (tls.recorder) tls.recorder->before_draw();
 }
 
+bool reads_values(const Call& c) {
+  if (!c.op->row || c.op->row->reads == Infer::Pure) return false;
+  if (c.op->row->reads == Infer::ReadsValues) return true;
+  for (int k = 0; k < c.nargs; ++k)
+    for (int64_t j = 0; c.args[k].tag == Tag::Tensors && j < c.args[k].tensors.size; ++j)
+      if (const Tensor* t = c.args[k].tensors.data[j]; t && (t->dtype == DType::Bool || t->dtype == DType::UInt8))
+        return true;
+  return false;
+}
 bool can_describe(const Call& c) {
   const OpDef& op = *c.op;
   if (op.schema.nresults == 0 && !op.schema.list_result && !op.writes_more) return false;  // who knows what it does
@@ -47,7 +56,7 @@ bool can_describe(const Call& c) {
     for (int64_t j = 0; v.tag == Tag::Tensors && j < v.tensors.size; ++j)
       if (v.tensors.data[j] && v.tensors.data[j]->is_meta()) return false;
   }
-  return op.elementwise || !op.row->reads_values;
+  return !reads_values(c);
 }
 bool can_wait(const Call& c) {
   bool writes = c.given || c.inplace;

@@ -46,6 +46,9 @@ template <class F> void each_written(const Call& c, F f) {
   }
 }
 
+// Whether infer looks at values of this call's arguments.
+FLAMBEAU_API bool reads_values(const Call& c);
+
 // Whether the results are described by the arguments' metadata: its infer reads no values, it has a result, and it is
 // not on meta, where nothing is to put off.
 FLAMBEAU_API bool can_describe(const Call& c);

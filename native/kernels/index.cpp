@@ -17,7 +17,7 @@ constexpr int64_t kGrain = 1 << 14;
 
 struct Indexed {
   int64_t dim;
-  TensorRef index;  // int64
+  TensorRef index;  // of int64, or of int32 as it came
 };
 struct Masked {
   TensorRef mask, places;  // as_mask, and one row of coordinates for each of its dimensions
@@ -56,7 +56,7 @@ void expand_masks(const Call& c, const Tensor& self, std::span<Tensor* const> in
     if (dim + takes > self.ndim)
       index_error(c.name(), ": more indices than the tensor's ", int(self.ndim), " dimensions");
     if (!mask) {
-      p.indices.push_back({dim, t->is_meta() ? TensorRef::borrow(t) : to_dtype(*t, DType::Int64)});
+      p.indices.push_back({dim, TensorRef::borrow(t)});
     } else {
       if (t->dtype == DType::UInt8)
         hooks.warn(concat(c.name(), ": an index of dtype uint8 is a mask, unlike indices of other integers; use "
@@ -385,8 +385,8 @@ void cpu_index_put(Call& c) {
 }
 
 const Primitives rows{
-    {"index", infer_index, cpu_index, Infer::ReadsValues},
-    {"index_put", infer_index_put, cpu_index_put, Infer::ReadsValues},
+    {"index", infer_index, cpu_index, Infer::ReadsMasks},
+    {"index_put", infer_index_put, cpu_index_put, Infer::ReadsMasks},
 };
 
 }  // namespace

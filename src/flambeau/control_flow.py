@@ -45,7 +45,7 @@ def _truth(name, pred):
     if hasattr(pred, "numel"):
         if pred.numel() != 1:
             raise RuntimeError(f"{name}: pred must hold one element, got shape {list(pred.shape)}")
-        return bool(pred)
+        return _C.graph_look(bool, (pred,), None)  # in a function compiled with fullgraph=True too
     if not isinstance(pred, (bool, int, float)):
         raise RuntimeError(f"{name}: pred must be a bool or a Tensor, got {type(pred).__name__}")
     return bool(pred)

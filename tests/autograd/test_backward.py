@@ -332,3 +332,28 @@ def test_the_gradient_by_its_private_name():
     x = flambeau.ones(2, requires_grad=True)
     x._grad = flambeau.tensor([1.0, 2.0])
     assert x.grad is x._grad and x.grad.tolist() == [1, 2]
+
+
+def test_losses_take_masks_as_targets():
+    functional = flambeau.nn.functional
+    mask = flambeau.tensor([True, False])
+    for loss, expected in ((functional.mse_loss, [-0.5, 0.25]), (functional.l1_loss, [-0.5, 0.5]),
+                           (functional.smooth_l1_loss, [-0.25, 0.125])):
+        for order in (1, -1):
+            x = flambeau.tensor([0.5, 0.25], requires_grad=True)
+            loss(*(x, mask)[::order]).backward()
+            assert x.grad.tolist() == expected
+
+
+def test_deviations_of_nothing_have_a_gradient():
+    for moment in (flambeau.std, flambeau.var):
+        x = flambeau.zeros(0, 2, requires_grad=True)
+        moment(x, 0).sum().backward()
+        assert x.grad.shape == (0, 2)
+
+
+def test_results_of_logaddexp_can_be_written_to():
+    for join in (flambeau.logaddexp, flambeau.logaddexp2):
+        a, b = (flambeau.tensor([v], dtype=flambeau.float64, requires_grad=True) for v in (0.3, 0.9))
+        join(a, b).mul_(2).backward()
+        assert abs(a.grad.item() + b.grad.item() - 2) < 1e-12

@@ -278,3 +278,16 @@ def test_a_leaf_that_wants_no_gradient_any_more_gets_none():
         stop(x)
         loss.backward()
         assert x.grad is None and w.grad.tolist() == [1, 1]
+
+
+def test_views_that_a_mode_returns_are_views_of_the_caller():
+    class Watching(flambeau.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    with Watching():
+        z = x.clone()
+        z[0].mul_(x[1])
+        z.sum().backward()
+    assert x.grad.tolist() == [[3, 4], [2, 3]]

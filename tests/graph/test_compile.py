@@ -456,3 +456,46 @@ def test_budgets_of_memory_for_activations():
     for share, inside, error in ((1.0, False, RuntimeError), (0.5, True, NotImplementedError), (2, True, ValueError)):
         with pytest.raises(error, match="region_activation_memory_budget"):
             (flambeau.compile(run) if inside else run)(share)
+
+
+def test_indices_of_integers_wait():
+    table, places = flambeau.arange(12.0).reshape(4, 3), flambeau.tensor([1, 2])
+    for dtype in (flambeau.int64, flambeau.int32):
+        look = flambeau.compile(lambda t, i: t[i + 1] * 2, fullgraph=True)
+        for rows in (places, flambeau.tensor([2, 0, -1])):
+            assert look(table, rows.to(dtype)).tolist() == (table[rows + 1] * 2).tolist()
+        with pytest.raises(IndexError, match="index 9 is outside dimension 0 of size 4"):
+            look(table, flambeau.tensor([8], dtype=dtype)).sum().item()
+    pairs = flambeau.compile(lambda t, i: t[i, :, None][..., 0] + t[:, i].t(), fullgraph=True)
+    square = flambeau.arange(9.0).reshape(3, 3)
+    assert pairs(square, places).tolist() == (square[places] + square[:, places].t()).tolist()
+    put = flambeau.compile(lambda t, i, v: (t * 1).index_put((i + 1,), v) * 2, fullgraph=True)
+    values = flambeau.ones(2, 3)
+    assert put(table, places, values).tolist() == ((table * 1).index_put((places + 1,), values) * 2).tolist()
+    grown = table.clone().requires_grad_()
+    flambeau.compile(lambda t, i: (t[i + 1] ** 2).sum())(grown, places).backward()
+    assert grown.grad[2:].tolist() == (table[2:] * 2).tolist() and not grown.grad[:2].any()
+    masked = flambeau.compile(lambda t: t[t > 4] * 2)
+    assert masked(table).tolist() == (table[table > 4] * 2).tolist()
+
+
+def test_cond_looks_where_nobody_else_may():
+    choose = flambeau.compile(lambda x: flambeau.cond(x.sum() > 0, flambeau.sin, flambeau.cos, (x,)) * 2,
+                              fullgraph=True)
+    for x in (flambeau.ones(2), -flambeau.ones(2)):
+        assert choose(x).tolist() == ((x.sin() if x.sum() > 0 else x.cos()) * 2).tolist()
+
+
+def test_a_product_in_place_with_a_factor_that_learns_is_part_of_the_program():
+    factor = flambeau.tensor([1.0, -2.0], requires_grad=True)
+
+    def f(x):
+        y = x + 1
+        y *= factor
+        return y.sum()
+
+    x = flambeau.tensor([3.0, 4.0], requires_grad=True)
+    for run in (f, flambeau.compile(f, fullgraph=True)):
+        x.grad = factor.grad = None
+        run(x).backward()
+        assert x.grad.tolist() == [1, -2] and factor.grad.tolist() == [4, 5]

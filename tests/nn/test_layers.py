@@ -196,6 +196,7 @@ def test_embedding_bag_weights_and_errors():
         (lambda: layer(index[0], flambeau.tensor([0, 5])), RuntimeError, "within the 2"),
         (lambda: layer(index, per_sample_weights=weights[0]), ValueError, "must be shaped as input"),
         (lambda: nn.EmbeddingBag(2, 1)(index, per_sample_weights=weights), NotImplementedError, "needs mode='sum'"),
+        (lambda: nn.EmbeddingBag(2, 1, mode="max", scale_grad_by_freq=True)(index), ValueError, "does not count rows"),
         (lambda: nn.EmbeddingBag(2, 1, mode="min")(index), ValueError, "mode must be 'sum', 'mean' or 'max'"),
     ):
         with pytest.raises(error, match=text):

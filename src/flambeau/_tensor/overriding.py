@@ -409,8 +409,8 @@ def _converted(result, cls):
         if isinstance(result, cls) or _C.level_of(result):  # inside a transform, what it wraps has the class
             return result
         return result.as_subclass(cls)
-    if (isinstance(result, tuple) and type(result) is tuple) or isinstance(result, list):
-        return type(result)(_converted(r, cls) for r in result)
+    if type(result) is tuple or isinstance(result, list) or hasattr(result, "n_sequence_fields"):  # of return_types
+        return type(result)([_converted(r, cls) for r in result])
     return result
 
 

@@ -134,7 +134,7 @@ def _sgn_rule(g, self, result):
     if not self.is_complex():
         return g.new_zeros(()).expand(g.shape)
     across = g - result * mul_conj(g, result).real
-    return (across / self.abs()).masked_fill(self == 0, 0)
+    return where(self == 0, 0, across / self.abs())
 
 
 sgn = elementwise(
@@ -154,7 +154,7 @@ def positive(self):
 
 def _share(g, beaten, tied):
     """g where the operand is the result, half of it at a tie."""
-    return where(tied, g / 2, g).masked_fill(beaten, 0)
+    return where(beaten, 0, where(tied, g / 2, g))
 
 
 maximum = elementwise(
@@ -171,32 +171,32 @@ minimum = elementwise(
     cuda="smaller(self, other)")
 fmax = elementwise(
     "fmax(Tensor self, Tensor other) -> Tensor", numbers="none",
-    d={"self": lambda g, self, other: g.masked_fill(~((self >= other) | other.isnan()), 0),
-       "other": lambda g, self, other: g.masked_fill((self >= other) | other.isnan(), 0)},
+    d={"self": lambda g, self, other: where((self >= other) | other.isnan(), g, 0),
+       "other": lambda g, self, other: where((self >= other) | other.isnan(), 0, g)},
     ref="numpy.fmax", samples="pairs", doc="The larger of two elements; the other one if one is NaN.",
     cuda="larger_number(self, other)")
 fmin = elementwise(
     "fmin(Tensor self, Tensor other) -> Tensor", numbers="none",
-    d={"self": lambda g, self, other: g.masked_fill(~((self <= other) | other.isnan()), 0),
-       "other": lambda g, self, other: g.masked_fill((self <= other) | other.isnan(), 0)},
+    d={"self": lambda g, self, other: where((self <= other) | other.isnan(), g, 0),
+       "other": lambda g, self, other: where((self <= other) | other.isnan(), 0, g)},
     ref="numpy.fmin", samples="pairs", doc="The smaller of two elements; the other one if one is NaN.",
     cuda="smaller_number(self, other)")
 
 
 def _clamp_self(g, self, min, max):
     if min is not None:
-        g = g.masked_fill(self < min, 0)
-    return g if max is None else g.masked_fill(self > max, 0)
+        g = where(self < min, 0, g)
+    return g if max is None else where(self > max, 0, g)
 
 
 def _clamp_min(g, self, min, max):
     kept = self < min if max is None else (self < min) & (min < max)
-    return g.masked_fill(~kept, 0)
+    return where(kept, g, 0)
 
 
 def _clamp_max(g, self, min, max):
     kept = self > max if min is None else (self > max) | (max < min)
-    return g.masked_fill(~kept, 0)
+    return where(kept, g, 0)
 
 
 clamp = elementwise(
@@ -239,20 +239,20 @@ frac = elementwise("frac(Tensor self) -> Tensor", d={"self": lambda g: g}, sampl
                    doc="The fraction of each element, with its sign.", cuda="self - trunc(self)")
 copysign = elementwise(
     "copysign(Tensor self, Tensor other) -> Tensor", promote="int_to_float",
-    d={"self": lambda g, self, result: g * (result / self).masked_fill(self == 0, 0), "other": lambda g: zero(g)},
+    d={"self": lambda g, self, result: g * where(self == 0, 0, result / self), "other": lambda g: zero(g)},
     ref="numpy.copysign", samples="nonzero_pairs", doc="The size of self with the sign of other.",
     cuda="copysign(self, other)")
 nextafter = elementwise("nextafter(Tensor self, Tensor other) -> Tensor", numbers="none", ref="numpy.nextafter",
-                        samples="pairs", d={"self": lambda g, self, other: g.masked_fill(self == other, 0),
+                        samples="pairs", d={"self": lambda g, self, other: where(self == other, 0, g),
                            "other": lambda g: zero(g)}, skip={"gradcheck": "a step of the last digit"},
                         doc="The next floating number from self towards other.", cuda="nextafter(self, other)")
 heaviside = elementwise("heaviside(Tensor self, Tensor values) -> Tensor", numbers="none", ref="numpy.heaviside",
                         samples="pairs",
-                        d={"self": lambda g: zero(g), "values": lambda g, self: g.masked_fill(self != 0, 0)},
+                        d={"self": lambda g: zero(g), "values": lambda g, self: where(self != 0, 0, g)},
                         doc="0 below zero, 1 above, `values` at zero.", cuda="self == T(0) ? values : T(T(0) < self)")
 nan_to_num = elementwise(
     "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-    d={"self": lambda g, self: g.masked_fill(~self.isfinite(), 0)}, ref="numpy.nan_to_num", samples="reals",
+    d={"self": lambda g, self: where(self.isfinite(), g, 0)}, ref="numpy.nan_to_num", samples="reals",
     doc="NaN and infinities replaced: by 0 and the dtype's largest and smallest numbers unless told otherwise.",
     skip={"special_values": "the replacements depend on the dtype"}, cuda="finite_or<S>(self, nan, posinf, neginf)")
 

@@ -97,6 +97,8 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
         raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {shown(mode)}")
     if sparse and mode == "max":
         raise ValueError("embedding_bag: mode='max' has no sparse gradient; leave out sparse=True")
+    if scale_grad_by_freq and mode == "max":
+        raise ValueError("embedding_bag: the gradient of mode='max' does not count rows; leave out scale_grad_by_freq")
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(

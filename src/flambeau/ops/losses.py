@@ -184,23 +184,28 @@ def _in_units(difference, beta):
     return difference if beta == 1 else difference / beta
 
 
+def _apart(a, b):
+    """a - b, where one may be a mask."""
+    return a.to(b.dtype) - b if a.dtype is _C.bool else a - (b.to(a.dtype) if b.dtype is _C.bool else b)
+
+
 _squared_difference = _pointwise(
     "_squared_difference(Tensor self, Tensor target)", "(x - t)^2.",
-    lambda g, self, target: g * (self - target) * 2, lambda g, self, target: g * (target - self) * 2,
+    lambda g, self, target: g * _apart(self, target) * 2, lambda g, self, target: g * _apart(target, self) * 2,
     cuda="(self - target) * (self - target)")
 _absolute_difference = _pointwise(
     "_absolute_difference(Tensor self, Tensor target)", "|x - t|.",
-    lambda g, self, target: g * (self - target).sign(), lambda g, self, target: g * (target - self).sign(),
+    lambda g, self, target: g * _apart(self, target).sign(), lambda g, self, target: g * _apart(target, self).sign(),
     cuda="fabs(self - target)")
 _smooth_l1 = _pointwise(
     "_smooth_l1(Tensor self, Tensor target, float beta)", "d^2 / (2 beta) below beta, else d - beta / 2; d = |x - t|.",
-    lambda g, self, target, beta: g * _in_units(self - target, beta).clamp(-1, 1),
-    lambda g, self, target, beta: g * _in_units(target - self, beta).clamp(-1, 1),
+    lambda g, self, target, beta: g * _in_units(_apart(self, target), beta).clamp(-1, 1),
+    lambda g, self, target, beta: g * _in_units(_apart(target, self), beta).clamp(-1, 1),
     cuda="smooth_l1(fabs(self - target), beta)")
 _huber = _pointwise(
     "_huber(Tensor self, Tensor target, float delta)", "d^2 / 2 up to delta, else delta (d - delta / 2); d = |x - t|.",
-    lambda g, self, target, delta: g * (self - target).clamp(-delta, delta),
-    lambda g, self, target, delta: g * (target - self).clamp(-delta, delta),
+    lambda g, self, target, delta: g * _apart(self, target).clamp(-delta, delta),
+    lambda g, self, target, delta: g * _apart(target, self).clamp(-delta, delta),
     cuda="huber(fabs(self - target), delta)")
 
 

@@ -10,8 +10,8 @@ from .views import broadcast_shape
 where = elementwise(
     "where(Tensor condition, Tensor self, Tensor other) -> Tensor", promote="select_second", inplace=False,
     method=False,
-    d={"self": lambda g, condition: g.masked_fill(condition.logical_not(), 0),
-       "other": lambda g, condition: g.masked_fill(condition.bool(), 0)},
+    d={"self": lambda g, condition: where(condition.bool(), g, 0),
+       "other": lambda g, condition: where(condition.bool(), 0, g)},
     ref="numpy.where", samples="where", skip={"promotion": "its first operand is a condition"},
     doc="self where the condition holds, other elsewhere; both may be numbers.\n\n"
         ">>> flambeau.where(flambeau.tensor([True, False]), 1.0, 2.0)\ntensor([1., 2.])",

@@ -3,6 +3,7 @@
 import math
 
 from .kinds import elementwise
+from .masks import where
 from .transcendental import _TWO_OVER_ROOT_PI, _function
 
 i0 = _function("i0", lambda g, self: g * i1(self), "scipy.special.i0", doc="The modified Bessel function of order 0.",
@@ -18,10 +19,10 @@ def _special(name, rule, doc, samples="reals", ref="", argument="self", **facts)
 
 i0e = _special("i0e", lambda g, self, result: g * (i1e(self) - self.sgn() * result),
                "exp(-|x|) i0(x), which stays small.", cuda="scaled_i<0>(self)")
-i1 = _special("i1", lambda g, self, result: g * (self.i0() - (result / self).masked_fill(self == 0, 0.5)),
+i1 = _special("i1", lambda g, self, result: g * (self.i0() - where(self == 0, 0.5, result / self)),
               "The modified Bessel function of order 1.", ("reals", 0.3, 3.0), cuda="modified_i<1>(self)")
 i1e = _special("i1e", lambda g, self, result:
-               g * (i0e(self) - result * self.sgn() - (result / self).masked_fill(self == 0, 0.5)),
+               g * (i0e(self) - result * self.sgn() - where(self == 0, 0.5, result / self)),
                "exp(-|x|) i1(x), which stays small.", ("reals", 0.3, 3.0), cuda="scaled_i<1>(self)")
 ndtr = _special("ndtr", lambda g, self: g * ((self * self * -0.5).exp() * (0.25 * math.sqrt(2) * _TWO_OVER_ROOT_PI)),
                 "The cumulative distribution function of the standard normal distribution.",

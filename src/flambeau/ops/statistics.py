@@ -14,7 +14,7 @@ def _variance_gradient(g, self, dim, correction, keepdim):
     n = reduced_count(self.shape, dim)
     correction = 1 if correction is None else correction
     centred = self - self.mean(dim, True)
-    return restore(g, self.shape, dim, keepdim) * (2 / max(n - correction, 0) if n != correction else inf) * centred
+    return restore(g, self.shape, dim, keepdim) * (2 / (n - correction) if n > correction else inf) * centred
 
 
 def _deviation_gradient(g, self, result, dim, correction, keepdim):

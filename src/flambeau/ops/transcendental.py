@@ -33,14 +33,14 @@ log1p = _function("log1p", lambda g, self: div_conj(g, self + 1), "numpy.log1p",
                   "log(1 + x), exact near 0.", aliases=("special.log1p",), cuda="log1p(self)")
 logaddexp = elementwise(
     "logaddexp(Tensor self, Tensor other) -> Tensor", numbers="none",
-    d={"self": lambda g, self, result: mul_conj(g, (self - result).exp()),
-       "other": lambda g, other, result: mul_conj(g, (other - result).exp())},
+    d={"self": lambda g, self, other: div_conj(g, (other - self).exp() + 1),
+       "other": lambda g, self, other: div_conj(g, (self - other).exp() + 1)},
     ref="numpy.logaddexp", samples="pairs", doc="log(exp(self) + exp(other)) without overflow.",
     cuda="logaddexp_(self, other)")
 logaddexp2 = elementwise(
     "logaddexp2(Tensor self, Tensor other) -> Tensor", numbers="none",
-    d={"self": lambda g, self, result: g * (self - result).exp2(),
-       "other": lambda g, other, result: g * (other - result).exp2()},
+    d={"self": lambda g, self, other: g / ((other - self).exp2() + 1),
+       "other": lambda g, self, other: g / ((self - other).exp2() + 1)},
     ref="numpy.logaddexp2", samples="pairs", doc="log2(2**self + 2**other) without overflow.",
     cuda="logaddexp2_(self, other)")
 xlogy = elementwise(
@@ -172,7 +172,7 @@ atanh = _function("atanh", lambda g, self: div_conj(g, 1 - self * self), "numpy.
 
 def _sinc_slope(g, self):
     x = self * math.pi
-    return mul_conj(g, ((x * x.cos() - x.sin()) / (self * x)).masked_fill(self == 0, 0))
+    return mul_conj(g, where(self == 0, 0, (x * x.cos() - x.sin()) / (self * x)))
 
 
 sinc = _function("sinc", _sinc_slope, "numpy.sinc", ("reals", 0.2, 2.0), "sin(pi x) / (pi x), and 1 at 0.",
@@ -182,7 +182,7 @@ sinc = _function("sinc", _sinc_slope, "numpy.sinc", ("reals", 0.2, 2.0), "sin(pi
 
 angle = elementwise(
     "angle(Tensor self) -> Tensor", promote="complex_to_real", inplace=False,
-    d={"self": lambda g, self: div_conj(g * 1j, self).masked_fill(self == 0, 0) if self.is_complex() else zero(g)},
+    d={"self": lambda g, self: where(self == 0, 0, div_conj(g * 1j, self)) if self.is_complex() else zero(g)},
     ref="numpy.angle", samples=("reals", 0.2, 2.0), doc="The angle of complex numbers; 0 or pi of real ones.",
     skip={"special_values": "of -0.0 it is 0, as in PyTorch; NumPy says pi"}, cuda="angle_(self)")
 complex = elementwise(
