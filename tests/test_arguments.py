@@ -22,6 +22,7 @@ REASONS = {
         masked/maskedtensor/pointwise: _copy non_blocking; _nested/copies: _copy non_blocking""",
     "whether an expansion was asked for or follows from another tensor's sizes, it is the same": """
         _nested/shapes: _expand implicit""",
+    "the graph of a program is the same for all arguments": "jit/_modules: graph_for args kwargs",
     "what the layouts of nested tensors are asked; one of them knows it without the values": """
         _nested/sequences: ndim values, numel values, contiguous values""",
     "a mask over the rows of all parts is one batch; the row says which part it is of": """

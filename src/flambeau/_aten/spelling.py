@@ -223,6 +223,11 @@ def spelled(target, args, kwargs):
     return _operator_name(target), *_by_keyword(target, *_as_one_list(target, args, kwargs)), ""
 
 
+def has_spelling(op):
+    """Whether a call of an operator is written with other arguments than its own."""
+    return _spelling(op) is not None
+
+
 def _spelling(op):
     """The function that writes a call, or None for one that is written as it is."""
     if op.name not in _SPELLED and op.kind == "composite" and f"{op.name}.flat" in OPS:

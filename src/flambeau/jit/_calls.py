@@ -14,7 +14,7 @@ from .. import _C
 from .._aten.spelling import leaf_type
 from .._symbolic import numbers
 from ..export._trace import call_names
-from ..fx import Graph, Node
+from ..fx import Node
 from ..ops.namespaces import READINGS
 from ..utils import _pytree
 from ._classes import attribute_path
@@ -38,20 +38,6 @@ class Call:
     def all_nodes(self):
         """The Nodes inside, in their order."""
         return [node for step in self.steps for node in ([step] if isinstance(step, Node) else step.all_nodes())]
-
-    @functools.cached_property
-    def graph(self):
-        """The fx Graph of the call: what comes from outside are placeholders."""
-        graph, copies = Graph(), {}
-        inside = self.all_nodes()
-        for given in (x for node in inside for x in node.all_input_nodes):
-            if given not in self.nodes and given not in copies:
-                copies[given] = graph.placeholder(given.name)
-                copies[given].meta = dict(given.meta)
-        for node in inside:
-            copies[node] = graph.node_copy(node, copies.__getitem__)
-        graph.output(tuple(copies.get(x) if isinstance(x, Node) else x for x in self.results))
-        return graph
 
 
 class Watched:
@@ -169,11 +155,10 @@ class Methods:
 
     script  what becomes part of the program as it is scripted
     texts   {id of a module: {name: text}}
-    calls   {id of a module: its first Call}
     """
 
     def __init__(self, script):
-        self.script, self.constants, self.texts, self.calls = script, script.constants, {}, {}
+        self.script, self.constants, self.texts = script, script.constants, {}
 
     def text(self, module):
         """The methods of a module."""
@@ -187,7 +172,6 @@ class Methods:
                 return name
         name = f"forward{len(known) or ''}"
         known[name] = f"def {name}{head}{body}"
-        self.calls.setdefault(id(call.module), call)
         return name
 
 

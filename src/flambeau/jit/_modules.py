@@ -45,16 +45,6 @@ class Stored:
         return file.getvalue()
 
 
-def graph_of(program, qualified=None):
-    """The fx Graph of a trace, or of a call of one of its modules, whose class is given."""
-    if qualified in program.calls:
-        return program.calls[qualified].graph
-    if program.graph is None:
-        raise NotImplementedError("jit: graphs are kept of traces alone; read the program's text in .code, or trace "
-                                  "the module: jit.trace(module, example_inputs).graph")
-    return program.graph
-
-
 class ScriptModule(Stored, flambeau.nn.Module):
     """A module with a program. A class of one's own may derive from it: its methods run as they are, and the program is
     written from their source when it is asked for.
@@ -79,8 +69,7 @@ class ScriptModule(Stored, flambeau.nn.Module):
     def code(self):
         """The text of `forward`."""
         made = self._compiled()
-        if "forward" not in made._kind.methods:
-            raise RuntimeError(f"jit: the program has no forward for a {made.original_name}")
+        made._with_forward()
         return made._kind.source("forward")
 
     @computed
@@ -90,11 +79,22 @@ class ScriptModule(Stored, flambeau.nn.Module):
 
     @computed
     def graph(self):
-        """The fx Graph of `forward`, where the program is one run of operators (that of a trace)."""
-        made = self._compiled()
-        return graph_of(made._program, made._kind.qualified)
+        """The Graph of `forward`."""
+        return self._graph(False)
 
-    inlined_graph = graph
+    @computed
+    def inlined_graph(self):
+        """The Graph of `forward` with all that it calls of the program written out."""
+        return self._graph(True)
+
+    def graph_for(self, *args, **kwargs):
+        """The Graph of a call with such arguments: the same for all."""
+        return self._graph(True)
+
+    def _graph(self, inlined):
+        made = self._compiled()
+        made._with_forward()
+        return flambeau.jit._graph_of(made._program, made._kind.qualified, inlined, "forward")
 
 
 class Scripted(ScriptModule):
@@ -183,6 +183,10 @@ class RecursiveScriptModule(ScriptModule):
 
     def _compiled(self):
         return self
+
+    def _with_forward(self):
+        if "forward" not in self._kind.methods:
+            raise RuntimeError(f"jit: the program has no forward for a {self.original_name}")
 
     # ---- as Python sees it -------------------------------------------------------------------------------------------
 
@@ -298,10 +302,22 @@ class ScriptFunction(Stored):
 
     @property
     def graph(self):
-        """The fx Graph of a function that was traced."""
-        return graph_of(self._program)
+        """The Graph of the function."""
+        return flambeau.jit._graph_of(*self._compiled())
 
-    inlined_graph = graph
+    @property
+    def inlined_graph(self):
+        """The Graph with all that it calls of the program written out."""
+        return flambeau.jit._graph_of(*self._compiled(), True)
+
+    @property
+    def schema(self):
+        """What the function takes and gives."""
+        return flambeau.jit._schema_of(*self._compiled())
+
+    def graph_for(self, *args, **kwargs):
+        """The Graph of a call with such arguments: the same for all."""
+        return self.inlined_graph
 
     def __repr__(self):
         return f"<ScriptFunction {self.__name__}>"

@@ -131,7 +131,6 @@ class Program:
         self.texts, self.constants, self.file, self.octal = texts, tuple(constants), name, octal
         self.operators = {}  # what differs from the table
         self.is_frozen = False  # whether what does not change is constant
-        self.graph, self.calls = None, {}  # the fx Graph of a trace; {class of a module inside: its call}
         self.scope = {"__builtins__": _ONLY, "__name__": "__torch__"}
         self.kinds, self.functions, self._parsed, self._made = {}, {}, {}, {}
 

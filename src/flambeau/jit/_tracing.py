@@ -256,7 +256,6 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     text = text.replace(f"def {name}(", f"def {qualified.rpartition('.')[2]}(", 1)
     methods.script.texts.setdefault("__torch__", []).append(text)
     program = methods.script.program("<trace>")
-    program.graph = trace.tracer.graph
     made = ScriptFunction(program.find(qualified), program, qualified)
     compared(func, made, _all_inputs(given, check_inputs, by_name) if check_trace else [], check_tolerance, None)
     return made
@@ -289,10 +288,6 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
     classes = _classes(mod, text, methods)
     classes.of(mod)
     program = script.program("<trace>")
-    program.calls = {classes.of(module): methods.calls[id(module)] for module in mod.modules()
-                     if id(module) in methods.calls}
-    first = traces.get("forward") or next(iter(traces.values()))
-    program.graph = first[0].tracer.graph
     made = program.module(mod, classes, TopLevelTracedModule, names=script.kinds.names)
     if check_trace:
         for name, given in inputs.items():

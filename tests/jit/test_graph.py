@@ -1,0 +1,131 @@
+# ruff: noqa: UP006, UP045, UP035 (as programs for PyTorch write types)
+"""Graphs of scripted and traced programs: nodes with kinds, inputs, outputs and blocks, under PyTorch's names."""
+
+import io
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+import pytest
+
+import flambeau
+from flambeau import Tensor, nn
+from flambeau.jit import script
+
+
+def kinds(block):
+    """The kinds of a block's nodes but constants."""
+    return [node.kind() for node in block.nodes() if node.kind() != "prim::Constant"]
+
+
+def test_a_function_as_a_graph():
+    @script
+    def f(x, y):
+        return flambeau.relu(x + y) * 2
+    graph = f.graph
+    assert [n.kind() for n in graph.nodes()] == ["prim::Constant"] * 2 + ["aten::add", "aten::relu", "aten::mul"]
+    add = graph.findNode("aten::add")
+    assert [v.debugName() for v in graph.inputs()] == ["x.1", "y.1"] and add.inputsAt(2).toIValue() == 1
+    assert add.output().uses()[0].user.kind() == "aten::relu" and add.output().node() is add
+    assert str(add.output().type()) == "Tensor" and add.output().type().kind() == "TensorType"
+    assert next(graph.outputs()).node().kind() == "aten::mul" and graph.return_node().inputsSize() == 1
+    constant = graph.findAllNodes("prim::Constant")[1]
+    assert constant.i("value") == 2 and constant.kindOf("value") == "i" and constant.attributeNames() == ["value"]
+    with pytest.raises(RuntimeError, match="no attribute 'name'"):
+        constant.s("name")
+    with pytest.raises(RuntimeError, match="3 of them"):
+        add.input()
+    assert str(graph).startswith("graph(%x.1 : Tensor,\n      %y.1 : Tensor):\n") and "return (%" in str(graph)
+
+
+def test_branches_and_loops_are_blocks():
+    @script
+    def f(x, n: int):
+        if n > 2:
+            y = x + 1
+        else:
+            y = x - 1
+        for k in range(n):
+            if k % 2 == 0:
+                continue
+            if k > 6:
+                break
+            y = y + k
+        while bool(y.sum() < 10):
+            y = y * 2
+        return y
+    graph = f.graph
+    branch, loop, other = graph.findNode("prim::If", False), *graph.findAllNodes("prim::Loop")
+    assert [kinds(block) for block in branch.blocks()] == [["aten::add"], ["aten::sub"]] and branch.outputsSize() == 1
+    assert loop.inputsAt(0).debugName() == "n.1" and loop.inputsAt(2).toIValue() is True  # whether it goes on
+    assert other.inputsAt(1).type().kind() == "BoolType" and next(other.blocks()).findNode("aten::mul")
+    assert next(graph.outputs()) is other.output()
+
+
+def test_a_return_inside_is_an_output_of_its_block():
+    @script
+    def f(x: List[int], wanted: int) -> Optional[int]:
+        for k in x:
+            if k == wanted:
+                return k
+        if wanted < 0:
+            raise ValueError("negative")
+        return None
+    graph = f.graph
+    last = list(graph.nodes())[-1]
+    assert last.kind() == "prim::If" and next(graph.outputs()) is last.output()
+    assert graph.findNode("prim::RaiseException") and graph.findNode("aten::__getitem__").owningBlock() is not graph
+
+
+def test_modules_are_attributes_and_calls_or_written_out():
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Sequential(nn.Tanh()))
+    file = io.BytesIO()
+    flambeau.jit.save(script(net), file)
+    file.seek(0)
+    for program in (script(net), flambeau.jit.trace(net, flambeau.ones(1, 2)), flambeau.jit.load(file)):
+        assert kinds(program.graph) == ["prim::GetAttr", "prim::CallMethod"] * 3
+        assert next(program.graph.nodes()).s("name") == "0"
+        inside = kinds(program.inlined_graph)
+        assert [k for k in inside if k.startswith("aten")] == ["aten::linear", "aten::relu", "aten::tanh"]
+        assert str(next(program.graph.inputs()).type()).endswith(".Sequential")
+        linear = program.graph_for(flambeau.ones(1, 2)).findNode("aten::linear")
+        assert [v.node().kind() for v in linear.inputs()] == ["prim::Param", "prim::GetAttr", "prim::GetAttr"]
+
+
+class Pair(NamedTuple):
+    left: Tensor
+    right: int
+
+
+def test_containers_texts_and_objects():
+    @script
+    def f(x, d: Dict[str, int]) -> Tuple[str, List[int], Pair, Tensor]:
+        found = [v * 2 for v in d.values()]
+        d["a"] = 3
+        largest, places = x.max(0)
+        x[0, :2] = 1
+        return f"{found[0]} {len(d)}", found, Pair(largest[places], 1), x[x > 0]
+    graph = f.graph
+    names = kinds(graph)
+    for kind in ("aten::values", "aten::_set_item", "aten::fill_", "aten::format",
+                 "aten::index", "prim::TupleConstruct"):
+        assert kind in names, kind
+    assert graph.findNode("aten::max").outputsSize() == 2
+    assert str(next(graph.outputs()).type()).startswith("Tuple[str, List[int]")
+
+
+def test_the_schema_of_a_function():
+    @script
+    def f(x: Tensor, y: int = 3, z: Optional[float] = None) -> List[Tensor]:
+        return [x * y]
+    schema = f.schema
+    assert schema.name == "f" and [a.name for a in schema.arguments] == ["x", "y", "z"]
+    assert [str(a.type) for a in schema.arguments] == ["Tensor", "int", "Optional[float]"]
+    assert schema.arguments[1].default_value == 3 and str(schema.returns[0].type) == "List[Tensor]"
+    assert str(schema) == "f(Tensor x, int y=3, float? z=None) -> Tensor[]"
+
+
+def test_types_of_values():
+    from flambeau.jit._graph_types import Type
+    pair = Type("Tuple[int, Optional[Tensor]]")
+    assert [str(t) for t in pair.elements()] == ["int", "Optional[Tensor]"] and pair.shown() == "(int, Tensor?)"
+    assert Type("int").isSubtypeOf(Type("Optional[int]")) and not Type("int").isSubtypeOf(Type("str"))
+    assert Type("Dict[str, int]").getKeyType() == Type("str") and Type("List[int]").getElementType().kind() == "IntType"
