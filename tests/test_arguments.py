@@ -22,6 +22,9 @@ REASONS = {
         masked/maskedtensor/pointwise: _copy non_blocking; _nested/copies: _copy non_blocking""",
     "whether an expansion was asked for or follows from another tensor's sizes, it is the same": """
         _nested/shapes: _expand implicit""",
+    "backends and partitions get example inputs and read those of the graph's nodes": """
+        as_torch/tree/_dynamo/testing: __call__ example_inputs; compiler/_partition: default_partition _joint_inputs,
+        min_cut_rematerialization_partition _joint_inputs _compiler""",
     "the graph of a program is the same for all arguments": "jit/_modules: graph_for args kwargs",
     "what the layouts of nested tensors are asked; one of them knows it without the values": """
         _nested/sequences: ndim values, numel values, contiguous values""",

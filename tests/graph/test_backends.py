@@ -5,6 +5,9 @@ import pytest
 import flambeau
 from flambeau import fx, nn
 from flambeau._graph import NAMED
+from flambeau.as_torch.tree import _dynamo
+from flambeau.as_torch.tree._dynamo import exc
+from flambeau.as_torch.tree._dynamo import testing as _testing
 from flambeau.ops.kinds import OPS
 
 from ..core import seams
@@ -85,7 +88,7 @@ def test_views_of_values_and_several_results():
     (lambda module, inputs: 3, TypeError, "must return a function"),
     (lambda module, inputs: lambda *args: (), RuntimeError, "0 values"),
     (lambda module, inputs: lambda *args: (3,), RuntimeError, "is not a tensor"),
-    (lambda module, inputs: 1 / 0, ZeroDivisionError, "division"),
+    (lambda module, inputs: 1 / 0, exc.BackendCompilerFailed, "ZeroDivisionError: division"),
 ])
 def test_backends_that_fail(backend, kind, text):
     with pytest.raises(kind, match=text):
@@ -149,3 +152,46 @@ def test_backends_of_other_names_give_the_same(backend):
     assert flambeau.allclose(layer(flambeau.ones(1, 2)), expected)
     with flambeau.compiler.set_stance("default", force_backend=backend):
         assert flambeau.compile(lambda x: x + 1)(flambeau.ones(1)).item() == 2
+
+
+def test_errors_have_the_names_that_programs_catch():
+    def failing(module, inputs):
+        raise ValueError("mine")
+
+    with pytest.raises(exc.BackendCompilerFailed, match="mine") as raised:
+        flambeau.compile(lambda x: x + 1, backend=failing)(flambeau.ones(1))
+    assert isinstance(raised.value.inner_exception, ValueError) and isinstance(raised.value, RuntimeError)
+    with pytest.raises(exc.Unsupported, match="fullgraph=True"):
+        flambeau.compile(lambda x: x * 2 if x.sum() > 0 else x, fullgraph=True)(flambeau.ones(1))
+
+    def broken(x):
+        _dynamo.graph_break("here")
+        return x + 1
+
+    assert flambeau.compile(broken)(flambeau.ones(1)).item() == 2
+    with pytest.raises(exc.Unsupported, match="here"):
+        flambeau.compile(broken, fullgraph=True)(flambeau.ones(1))
+
+
+def test_a_backend_gets_options_and_mode():
+    got = []
+
+    def backend(module, inputs, **how):
+        got.append(how)
+        return module.forward
+
+    for how in ({"options": {"mine": 1}}, {"mode": "max-autotune"}, {"mode": "default"}):
+        flambeau.compile(lambda x: x + 1, backend=backend, **how)(flambeau.ones(1))
+    assert got == [{"options": {"mine": 1}}, {"mode": "max-autotune"}, {}]
+
+
+def test_backends_that_count():
+    for counter in (_testing.CompileCounter(), _testing.CompileCounterWithBackend("eager")):
+        assert flambeau.compile(lambda x: x.sin() + x.cos(), backend=counter)(flambeau.zeros(2)).tolist() == [1, 1]
+        assert (counter.frame_count, counter.op_count) == (1, 3)
+        counter.clear()
+        assert counter.frame_count == 0
+    kept = _testing.EagerAndRecordGraphs()
+    _dynamo.optimize_assert(kept)(lambda x: x + 1)(flambeau.ones(1))
+    assert len(kept.graphs) == 1 and _dynamo.run(kept) is kept
+    assert _testing.same([flambeau.ones(1), 2], [flambeau.ones(1), 2])

@@ -5,6 +5,8 @@ import functools
 from .. import _C
 from .._absent import say_once
 from .._shown import shown
+from .errors import Unsupported
+from .inside import Inside
 
 #: backends under which functions run as they are
 EAGER = ("eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner",
@@ -48,6 +50,10 @@ def promises(mode, options):
     return bool(options.get("fast_math", False)), pure, mode in _RECORDING or bool(options.get("triton.cudagraphs"))
 
 
+#: inside, a function that must be one program
+wholly = Inside("wholly")
+
+
 class Capture:
     """How a function is called that is captured.
 
@@ -67,11 +73,23 @@ class Capture:
         """`module`: whose forward `fn` is, where it is no module itself."""
         if STANCE[0] == "force_eager":
             return fn(*args, **kwargs)
+        if self.whole:
+            return self._whole(fn, args, kwargs)
         if self.pure:
             key = fn, getattr(fn if module is None else module, "training", None)
             calls = self.calls.get(key) or self.calls.setdefault(key, _C.pure_calls())
             return _C.pure_call(calls, self.pure == "check", fn, args, kwargs, *self.promised)
         return _C.graph_call(fn, args, kwargs, *self.promised)
+
+
+    def _whole(self, fn, args, kwargs):
+        try:
+            with wholly():
+                return _C.graph_call(fn, args, kwargs, *self.promised)
+        except RuntimeError as error:
+            if type(error) is RuntimeError and str(error).startswith("compile: fullgraph=True"):
+                raise Unsupported(str(error)) from None
+            raise
 
 
 def captured(fn, how):

@@ -5,6 +5,8 @@ import functools
 from .. import _C
 from .._absent import refusal
 from .._graph import BACKENDS, EAGER, NAMED, STANCE, Capture, captured, check, promises, recorded
+from .._graph.calls import wholly
+from .._graph.errors import Unsupported
 from .._graph.exporting import is_exporting as is_exporting
 from .._shown import shown
 from ..nn import Module
@@ -120,7 +122,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     >>> double(flambeau.tensor([-1.0, 2.0]))
     tensor([1., 5.])
     """
-    check("compile", backend, mode, options)
+    check("compile", backend, mode, options if not callable(backend) else None)
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable)
@@ -130,7 +132,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     backend = NAMED.get(backend, backend) if isinstance(backend, str) else backend
     mode = recorded(backend, mode, options)
     plain = disable or backend in EAGER
-    planner = planner_of(backend) if callable(backend) and not disable else None
+    planner = None
+    if callable(backend) and not disable:
+        given = {"mode": mode} if mode not in (None, "default") else {"options": options} if options else {}
+        planner = planner_of(functools.partial(backend, **given) if given else backend)
     how = Capture(fullgraph, planner, dynamic is False, *promises(mode, options))
     if isinstance(model, Module):
         return OptimizedModule(model, _plain if plain else how)
@@ -199,6 +204,13 @@ def disable(fn=None, recursive=True, *, reason=None):
 
     plain._torchdynamo_orig_callable = fn
     return plain
+
+
+def graph_break(msg=""):
+    """RuntimeError, with `msg`, in a function that is compiled with fullgraph=True; elsewhere nothing, since a program
+    needs no end there."""
+    if wholly:
+        raise Unsupported(f"graph_break: the function is compiled with fullgraph=True{msg and ': '}{msg}")
 
 
 def allow_in_graph(fn):

@@ -3,6 +3,7 @@
 import functools
 
 from .._graph import NAMED
+from .._graph.errors import BackendCompilerFailed
 from .._shown import shown
 from ..fx import GraphModule
 from ..nn import Module
@@ -38,7 +39,10 @@ def planner_of(backend):
     def plan(described, inputs):
         writer = Writer(Program(described))
         module, uses = GraphModule(Module(), writer.graph), tuple(writer.inputs.values())
-        function = backend(module, [inputs[u] for u in uses])
+        try:
+            function = backend(module, [inputs[u] for u in uses])
+        except Exception as error:
+            raise BackendCompilerFailed(backend, error) from error
         if not callable(function):
             raise TypeError(f"compile: the backend {shown(backend)} must return a function of the graph's inputs, not "
                             f"{shown(function)}")

@@ -174,12 +174,16 @@ def replace_all_batch_norm_modules_(root):
     return root
 
 
+#: each, asked without arguments, gives what runs a function without writes while it records a graph, or None
+RECORDERS = []
+
+
 def functionalize(func, *, remove="mutations"):
     """`func` with its in-place writes kept from its inputs while it runs.
 
     It gets copies of its tensors; those it wrote into are copied back at the end, so that the caller sees what `func`
-    alone would have done. `remove` ("mutations" or "mutations_and_views") is about how a traced graph is written down;
-    a function that runs at once has none, and both do the same.
+    alone would have done. Inside `make_fx` the graph has an operator that makes a new tensor in the place of each
+    write, and copies at its end. `remove`: views stay views for "mutations" and "mutations_and_views" alike.
 
     >>> import flambeau
     >>> def double_(x):
@@ -192,6 +196,10 @@ def functionalize(func, *, remove="mutations"):
         raise RuntimeError(f"functionalize: remove must be 'mutations' or 'mutations_and_views', got {shown(remove)}")
 
     def call(*args, **kwargs):
+        for recorder in RECORDERS:
+            run = recorder()
+            if run is not None:
+                return run(func, args, kwargs)
         leaves, spec = tree_flatten((args, kwargs))
         copies = [x.clone() if isinstance(x, _C.Tensor) else x for x in leaves]
         versions = [x._version if isinstance(x, _C.Tensor) else None for x in copies]

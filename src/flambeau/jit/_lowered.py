@@ -21,8 +21,9 @@ _OF_TENSORS = {"shape": ("aten::size", "List[int]"), "ndim": ("aten::dim", "int"
                "mT": ("aten::mT", "Tensor"), "H": ("aten::matrix_H", "Tensor"), "mH": ("aten::mH", "Tensor"),
                "real": ("aten::real", "Tensor"), "imag": ("aten::imag", "Tensor"), "dtype": ("prim::dtype", "int"),
                "device": ("prim::device", "Device"), "layout": ("prim::layout", "int"),
-               "data": ("prim::data", "Tensor"), "grad": ("prim::grad", "Optional[Tensor]"), "itemsize": ("prim::itemsize", "int"),
-               "nbytes": ("prim::nbytes", "int"), "is_leaf": ("aten::is_leaf", "bool")}
+               "data": ("prim::data", "Tensor"), "grad": ("prim::grad", "Optional[Tensor]"),
+               "itemsize": ("prim::itemsize", "int"), "nbytes": ("prim::nbytes", "int"),
+               "is_leaf": ("aten::is_leaf", "bool")}
 
 
 class Several(list):

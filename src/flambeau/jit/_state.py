@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+import warnings
 
 from .._graph.inside import Inside
 from .._shown import shown
@@ -15,6 +16,11 @@ _fusion = contextvars.ContextVar("fusion", default=(("STATIC", 2), ("DYNAMIC", 1
 
 class TracerWarning(Warning):
     """What a trace may have got wrong: it depends on values, or is not the same each time."""
+
+    @staticmethod
+    def ignore_lib_warnings():
+        """Leaves out the warnings of modules of this library that are no traces."""
+        warnings.filterwarnings("ignore", category=TracerWarning, module=r"(flambeau|torch)\.(?!jit)")
 
 
 class TracingCheckError(Exception):

@@ -24,6 +24,7 @@ from ..graph import Graph
 from ..graph_module import GraphModule
 from ..proxy import Proxy, _stack
 from ._control_flow import capture
+from ._functional import recorded_by
 from ._known import Known, describe, public_operator
 from ._open_sizes import SizeNodes, is_open, number_placeholder, retraced
 
@@ -262,6 +263,7 @@ def get_innermost_proxy_mode():
 
 
 get_proxy_mode = get_innermost_proxy_mode
+recorded_by(get_innermost_proxy_mode)
 
 
 @contextlib.contextmanager

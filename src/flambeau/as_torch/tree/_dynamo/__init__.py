@@ -5,6 +5,7 @@ from ....compiler import assume_constant_result as assume_constant_result
 from ....compiler import compile
 from ....compiler import disable as disable
 from ....compiler import explain as explain
+from ....compiler import graph_break as graph_break
 from ....compiler import is_compiling as is_compiling
 from ....compiler import list_backends as list_backends
 from ....compiler import lookup_backend as lookup_backend
@@ -13,6 +14,7 @@ from ....compiler import register_backend as register_backend
 from ....compiler import reset as reset
 from ....compiler import set_stance as set_stance
 from ....compiler import substitute_in_graph as substitute_in_graph
+from . import backends as backends
 from . import config as config
 from . import eval_frame as eval_frame
 from . import exc as exc
@@ -26,8 +28,22 @@ def optimize(backend="inductor", *, nopython=False, disable=False, dynamic=None)
     return lambda fn: compile(fn, fullgraph=nopython, backend=backend, disable=disable, dynamic=dynamic)
 
 
-def graph_break(msg=""):
-    """Ends a graph: there is none."""
+def optimize_assert(backend, **kwargs):
+    """`optimize` with nopython=True: a function that is not one program is an error."""
+    return optimize(backend, nopython=True, **kwargs)
+
+
+def run(fn=None):
+    """A compiled function that is not compiled again: any is run as it is asked for."""
+    return run if fn is None else fn
+
+
+def forbid_in_graph(fn):
+    """Says that a compiler may not meet the function: nothing is looked at, so it is returned as it is."""
+    return fn
+
+
+disallow_in_graph, reset_code_caches = forbid_in_graph, reset
 
 
 def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):

@@ -1,22 +1,13 @@
-"""torch._dynamo.exc: the errors of traces by the names that programs catch."""
+"""torch._dynamo.exc: the errors of compiled functions by the names that programs catch."""
 
+from ...._graph.errors import BackendCompilerFailed as BackendCompilerFailed
+from ...._graph.errors import TorchDynamoException as TorchDynamoException
+from ...._graph.errors import Unsupported as Unsupported
 from ...._symbolic.shape_env import UserError as UserError
 
 
-class TorchDynamoException(RuntimeError):
-    """Of a compiler that reads Python; this one runs it, and raises no such error."""
-
-
-class Unsupported(TorchDynamoException):
-    """Of Python that a compiler cannot read; none is."""
-
-
 class InternalTorchDynamoError(TorchDynamoException):
-    """Of a mistake in a compiler that reads Python."""
-
-
-class BackendCompilerFailed(TorchDynamoException):
-    """Of a compiler behind another; here a backend's own error is raised."""
+    """Of a mistake in a compiler that reads Python; this one runs it, and raises no such error."""
 
 
 class TorchRuntimeError(TorchDynamoException):
@@ -25,3 +16,15 @@ class TorchRuntimeError(TorchDynamoException):
 
 class RecompileError(TorchDynamoException):
     """Of programs that are compiled again; none is."""
+
+
+class FailOnRecompileLimitHit(TorchDynamoException):
+    """Of programs that are compiled too often; there is no limit."""
+
+
+class ResetRequired(TorchDynamoException):
+    """Of compilers that are not reset between backends; none need be."""
+
+
+class UncapturedHigherOrderOpError(Unsupported):
+    """Of control flow that cannot be one step of a program."""

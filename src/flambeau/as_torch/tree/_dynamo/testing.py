@@ -1,0 +1,60 @@
+"""torch._dynamo.testing: backends that count or keep the graphs they get."""
+
+from ....compiler import lookup_backend
+from ....utils._pytree import tree_leaves
+
+_CALLS = ("call_function", "call_method", "call_module")
+
+
+class CompileCounter:
+    """A backend that counts graphs (frame_count) and the calls in them (op_count)."""
+
+    def __init__(self):
+        self.clear()
+
+    def __call__(self, gm, example_inputs):
+        self.frame_count += 1
+        self.op_count += sum(node.op in _CALLS for node in gm.graph.nodes)
+        return gm.forward
+
+    def clear(self):
+        """Counts from here on."""
+        self.frame_count = self.op_count = 0
+
+
+class CompileCounterWithBackend(CompileCounter):
+    """A CompileCounter that keeps the graphs and hands them on to another backend; "eager" runs them as they are."""
+
+    def __init__(self, backend):
+        super().__init__()
+        self.backend = backend
+
+    def __call__(self, gm, example_inputs):
+        self.graphs.append(gm)
+        made = super().__call__(gm, example_inputs)
+        is_plain = self.backend in ("eager", "aot_eager", "inductor")
+        return made if is_plain else lookup_backend(self.backend)(gm, example_inputs)
+
+    def clear(self):
+        """Counts from here on."""
+        super().clear()
+        self.graphs = []
+
+
+class EagerAndRecordGraphs:
+    """A backend that keeps the graphs it gets."""
+
+    def __init__(self):
+        self.graphs = []
+
+    def __call__(self, gm, example_inputs):
+        self.graphs.append(gm)
+        return gm.forward
+
+
+def same(a, b, tol=1e-4, equal_nan=False):
+    """Whether two results have the same tensors, nearly, and the same other values."""
+    ours, theirs = tree_leaves(a), tree_leaves(b)
+    return len(ours) == len(theirs) and all(
+        x.allclose(y, atol=tol, rtol=tol, equal_nan=equal_nan) if hasattr(x, "allclose") else x == y
+        for x, y in zip(ours, theirs, strict=True))
