@@ -3,10 +3,18 @@
 import contextlib
 import contextvars
 
+#: whether a scripted function or module runs
+SCRIPTING = contextvars.ContextVar("scripting", default=False)
+
 
 def is_scripting():
-    """Whether this is a program's text: False in Python, which is what runs."""
-    return False
+    """Whether this is a program, or the Python of one: inside what `jit.script` returned, and in its text.
+
+    >>> import flambeau
+    >>> flambeau.jit.script(lambda: flambeau.jit.is_scripting())(), flambeau.jit.is_scripting()
+    (True, False)
+    """
+    return SCRIPTING.get()
 
 
 class Inside:

@@ -76,8 +76,22 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     if _isinstance(obj, (ScriptModule, ScriptFunction, type)):
         return obj
     if _isinstance(obj, flambeau.nn.Module):
-        return _scripted(_prepared(obj, {}))
-    return ScriptFunction(obj) if _isinstance(obj, types.FunctionType) else obj
+        prepared = _prepared(obj, {})
+        if _isinstance(prepared, flambeau.nn.Module):
+            _checked("check_module", prepared)
+        return _scripted(prepared)
+    if not _isinstance(obj, types.FunctionType):
+        return obj
+    _checked("check", obj)
+    return ScriptFunction(obj)
+
+
+def _checked(way, obj):
+    """Raises where a function or module of one's own shows a mistake before it runs."""
+    home = type(obj).__module__ if _isinstance(obj, flambeau.nn.Module) else obj.__module__
+    if way == "check_module" or not is_ours(home or ""):
+        later = importlib.import_module
+        getattr(later(f"{__name__}._checks"), way)(obj, later(f"{__name__}._scripting").Script())
 
 
 _CONTAINERS = {list: ScriptList, dict: ScriptDict}

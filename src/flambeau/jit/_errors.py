@@ -4,6 +4,7 @@ import ast
 import functools
 import sys
 
+from .._graph.inside import SCRIPTING
 from .._places import is_ours
 
 
@@ -50,15 +51,18 @@ def converted():
 
 
 def guarded(function):
-    """`function`, whose errors are those of a program."""
+    """`function`, which runs as a program: so are its errors, and `is_scripting()` says so."""
     @functools.wraps(function)
     def call(*args, **kwargs):
+        before = SCRIPTING.set(True)
         try:
             return function(*args, **kwargs)
         except Exception:
             if is_foreign():
                 raise converted()  # noqa: B904 (it has the cause of the first)
             raise
+        finally:
+            SCRIPTING.reset(before)
 
     return call
 

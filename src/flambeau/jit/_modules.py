@@ -9,6 +9,7 @@ import typing
 import flambeau
 
 from .._aten.numbers import dtype_of
+from .._graph.inside import SCRIPTING
 from .._shown import shown
 from ._errors import converted, is_foreign
 from ._state import keeping
@@ -274,12 +275,15 @@ class ScriptFunction(Stored):
 
     def __call__(self, *args, **kwargs):
         keep = keeping.get()
+        before = SCRIPTING.set(True)
         try:
             return self._function(*args, **kwargs) if keep is None else keep(self, args, kwargs)
         except Exception:
             if is_foreign():
                 raise converted()  # noqa: B904 (it has the cause of the first)
             raise
+        finally:
+            SCRIPTING.reset(before)
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
