@@ -110,6 +110,22 @@ def argument_of_another_type(x: str):
     return whole(x)
 
 
+def method_of_a_number(x: int):
+    return x.add(1)
+
+
+def calls_one_with_a_mistake(x):
+    return undefined(x)
+
+
+def decided_by_a_number(x: int) -> str:
+    if x % 2:
+        y = "foo"
+    else:
+        y = x
+    return y
+
+
 def too_many_arguments(x: int):
     return whole(x, 1.0, 2)
 
@@ -118,7 +134,9 @@ MISTAKES = [(missing_return, "not on every way"), (other_return, "returns an int
             (returns_that_differ, "elsewhere"), (branches_that_differ, "after one branch"),
             (one_branch_alone, "no value on some way"), (only_in_the_loop, "no value on some way"),
             (loop_that_differs, "before the loop"), (undefined, "is not defined"), (no_operator, "has no 'nope'"),
-            (no_method, "a tensor has no 'nope'"), (text_and_number, "cannot be put together"),
+            (method_of_a_number, "an int, which has no 'add'"), (calls_one_with_a_mistake, "is not defined"),
+            (decided_by_a_number, "after one branch"),
+            (no_method, "a Tensor, which has no 'nope'"), (text_and_number, "cannot be put together"),
             (appended, r"List\[int\]"), (appended_to_tensors, "annotate the list"),
             (loop_over_a_number, "use range"), (item_of_a_tuple, "cannot be assigned to"),
             (taken_apart, "3 names take apart a tuple of 2"), (argument_of_another_type, "must be an int, got a str"),

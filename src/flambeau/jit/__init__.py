@@ -229,10 +229,15 @@ def isinstance(obj, target_type):
         return _isinstance(obj, target_type)
     if origin in (typing.Union, types.UnionType):
         return any(isinstance(obj, kind) for kind in parts)
+    if target_type in _BARE:
+        raise RuntimeError(f"jit.isinstance: {shown(target_type)} does not say what it is of; write List[int] or such")
     if origin not in (list, dict, tuple):
         raise RuntimeError("jit.isinstance: expected a type, or a List, Dict, Tuple, Optional or Union of types, got "
                            f"{shown(target_type)}")
     return _isinstance(obj, origin) and _parts_fit(obj, origin, parts)
+
+
+_BARE = (typing.List, typing.Dict, typing.Tuple, typing.Optional, typing.Union)  # noqa: UP006
 
 
 def _parts_fit(obj, origin, parts):

@@ -26,6 +26,9 @@ _OTHERWISE = (ast.Try, ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.Cl
               ast.Delete, ast.TryStar)
 
 
+_CLASSES = {"Tensor": flambeau.Tensor, "int": int, "float": float, "bool": bool, "str": str}
+
+
 class Mistake(RuntimeError):
     """A program that cannot be right, with the line that shows it."""
 
@@ -47,8 +50,9 @@ def check(function, script, module=None):
     """Raises Mistake where a function of the user's cannot be right; `module`: whose method it is."""
     function = inspect.unwrap(function)
     if not isinstance(function, types.FunctionType) or is_ours(function.__module__ or "") or getattr(
-            function, "_jit_unused", False):
+            function, "_jit_unused", False) or (module is None and function in script.looked_at):
         return
+    script.looked_at.add(function)
     try:
         source = _Checked(script, function, module)
     except (NotScriptable, NotImplementedError):
@@ -56,7 +60,12 @@ def check(function, script, module=None):
     inner = [n for n in ast.walk(source.node) if n is not source.node]
     if source.node.args.vararg or source.node.args.kwarg or any(isinstance(n, _OTHERWISE) for n in inner):
         return
-    source.function_body()
+    try:
+        source.function_body()
+    except Mistake:
+        raise
+    except Exception:  # what cannot be followed may be right
+        return
 
 
 def check_module(module, script):
@@ -229,9 +238,7 @@ class _Checked(Inferred):
         if known:
             return self.follow(node.body if value else node.orelse)
         self.look(node.test)
-        asked = {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}
-        for name in asked & {*self.types, *self.found}:
-            self.types[name] = self.found[name] = None  # what the test tells of it is not followed
+        self.refined(node.test)
         ends = [self.way(node.body), self.way(node.orelse)]
         live = [end for end in ends if end is not None]
         if not live:
@@ -240,6 +247,14 @@ class _Checked(Inferred):
         self.conflicts = {name: text for _, _, conflicts in live for name, text in conflicts.items()}
         self.found = self.joined([found for _, found, _ in live])
         return True
+
+    def refined(self, test):
+        """What a test tells of the types of names is not followed: they may be anything behind it."""
+        told = [n for n in ast.walk(test) if isinstance(n, (ast.BoolOp, ast.UnaryOp, ast.Call)) or (
+            isinstance(n, ast.Compare) and isinstance(n.ops[0], (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)))]
+        for part in (test, *(part for node in told for part in ast.iter_child_nodes(node))):
+            if isinstance(part, ast.Name) and part.id in {*self.types, *self.found}:
+                self.types[part.id] = self.found[part.id] = None
 
     def way(self, statements):
         """What is known at the end of a branch: (names, types, conflicts); None where it is not reached."""
@@ -317,9 +332,7 @@ class _Checked(Inferred):
 
     def _s_assert(self, node):
         self.look(node.test)
-        asked = {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}
-        for name in asked & {*self.types, *self.found}:
-            self.types[name] = self.found[name] = None
+        self.refined(node.test)
         return not (isinstance(node.test, ast.Constant) and not node.test.value)
 
     def _s_pass(self, _):
@@ -373,11 +386,12 @@ class _Checked(Inferred):
 
     def _look_attribute(self, node):
         known, owner = self.static(node.value)
-        if known and isinstance(owner, (Module, types.ModuleType)) and not hasattr(owner, node.attr):
+        if known and isinstance(owner, (Module, types.ModuleType, type)) and not hasattr(owner, node.attr):
             what = "module" if isinstance(owner, Module) else owner.__name__
             self.mistake(node, f"the {what} has no {shown(node.attr)}")
-        if not known and self.inferred(node.value) == "Tensor" and not hasattr(flambeau.Tensor, node.attr):
-            self.mistake(node, f"a tensor has no {shown(node.attr)}")
+        kind = self.inferred(node.value) if not known else None
+        if kind in _CLASSES and not hasattr(_CLASSES[kind], node.attr):
+            self.mistake(node, f"it is a {kind}, which has no {shown(node.attr)}")
 
     def _look_binop(self, node):
         kinds = {self.inferred(node.left), self.inferred(node.right)}
@@ -392,6 +406,8 @@ class _Checked(Inferred):
             inner = function if isinstance(function, types.MethodType) else getattr(function, "__wrapped__", function)
             if isinstance(inner, (types.FunctionType, types.MethodType)) and not is_ours(inner.__module__ or ""):
                 self.arguments(node, inner)
+                if isinstance(inner, types.FunctionType):
+                    check(inner, self.script)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "append" and len(node.args) == 1:
             head, parts = taken_apart(self.inferred(node.func.value) or "Any")
             found = self.inferred(node.args[0])

@@ -29,6 +29,7 @@ class Script:
         self.methods = {}     # id of a module -> {name: text}
         self.modules = []     # those modules: their ids must stay theirs
         self.hooks = {}       # (id of a module, name) -> its hook
+        self.looked_at = set()  # functions in which mistakes were looked for
 
     def program(self, name="<script>"):
         """The Program of what is written."""
