@@ -275,9 +275,12 @@ def test_own_output_makes_no_leak():
     assert markers[0]() is None
 
 
-def test_instantiation_is_refused():
-    with pytest.raises(RuntimeError):
-        Product()(leaf([1.0]), leaf([1.0]))
+def test_an_object_warns_applies_and_is_not_called():
+    with pytest.warns(DeprecationWarning, match=r"Product\.apply"):
+        product = Product()
+    assert product.apply(leaf([2.0]), leaf([3.0])).item() == 6
+    with pytest.raises(RuntimeError, match=r"Product\.apply"):
+        product(leaf([1.0]), leaf([1.0]))
 
 
 def test_missing_methods_are_named():

@@ -297,3 +297,15 @@ def test_one_value_outside_of_the_support_of_a_batch():
         for value in (flambeau.tensor(-2.0), -flambeau.ones(wrong.batch_shape)):
             with pytest.raises(ValueError, match="must lie in the support"):
                 wrong.log_prob(value)
+
+
+def test_parameters_are_not_looked_at_in_a_compiled_function_unless_asked():
+    def log_prob(scale):
+        return flambeau.distributions.Normal(flambeau.zeros(3), scale).log_prob(flambeau.ones(3))
+
+    whole = flambeau.compile(log_prob, fullgraph=True)
+    assert flambeau.equal(whole(flambeau.ones(3)), log_prob(flambeau.ones(3)))
+    assert whole(-flambeau.ones(3)).isnan().all()
+    with pytest.raises(RuntimeError, match="a value is asked for"):
+        flambeau.compile(lambda s: flambeau.distributions.Normal(0.0, s, validate_args=True), fullgraph=True)(
+            flambeau.ones(3))

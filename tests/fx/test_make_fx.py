@@ -6,6 +6,7 @@ import flambeau
 from flambeau import fx, nn
 from flambeau._subclasses import FakeTensor
 from flambeau.fx.experimental.proxy_tensor import decompose, get_isolated_graphmodule, make_fx
+from flambeau.utils._pytree import tree_leaves
 
 F = nn.functional
 MODES = ("real", "fake")
@@ -175,3 +176,14 @@ def test_a_tensor_from_outside_that_the_program_writes_is_written():
 def test_a_constant_that_the_program_only_reads_is_not_copied():
     gm = make_fx(lambda x: x + flambeau.tensor(3.0))(flambeau.zeros(1))
     assert not gm.graph.find_nodes(op="call_function", target=flambeau.clone)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_forms_of_an_operator_have_their_arguments_by_its_names(mode):
+    """`x.var(-1, unbiased=False)` runs as a form with other arguments at other places."""
+    x = flambeau.randn(3, 4)
+    for f in (lambda x: x.var(-1, unbiased=False), lambda x: flambeau.std_mean(x, True),
+              lambda x: x.std(0, correction=2), lambda x: flambeau.var_mean(x, dim=(0, 1), keepdim=True),
+              lambda x: flambeau.native_group_norm(x.view(1, 3, 4), None, None, 1, 3, 4, 1, 1e-5)):
+        for a, b in zip(tree_leaves(make_fx(f, tracing_mode=mode)(x)(x)), tree_leaves(f(x)), strict=True):
+            assert flambeau.allclose(a, b)

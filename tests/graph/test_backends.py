@@ -145,7 +145,7 @@ def test_backends_by_name(forgotten):
 @pytest.mark.parametrize("backend", ["aot_eager", "eager", "cudagraphs", "inductor"])
 def test_backends_of_other_names_give_the_same(backend):
     inside = flambeau.compile(lambda x: (x * 2, flambeau.compiler.is_compiling()), backend=backend)(flambeau.ones(1))
-    assert inside[0].item() == 2 and inside[1] == (backend in ("cudagraphs", "inductor"))
+    assert inside[0].item() == 2 and inside[1]
     layer = flambeau.nn.Linear(2, 1)
     expected = layer(flambeau.ones(1, 2))
     layer.compile(backend=backend)

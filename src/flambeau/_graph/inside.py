@@ -3,6 +3,8 @@
 import contextlib
 import contextvars
 
+#: whether a function runs as it is that a compiler was asked for
+AS_IT_IS = contextvars.ContextVar("as_it_is", default=False)
 #: whether a scripted function or module runs
 SCRIPTING = contextvars.ContextVar("scripting", default=False)
 

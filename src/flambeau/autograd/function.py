@@ -111,7 +111,12 @@ class Function(FunctionCtx):
     boxed_grads_call = False
 
     def __init__(self, *args, **kwargs):
-        raise RuntimeError(f"{type(self).__name__}: a Function is not instantiated; call {type(self).__name__}.apply")
+        name = type(self).__name__
+        warnings.warn(f"{name}: a Function needs no object; call {name}.apply", DeprecationWarning, stacklevel=2)
+
+    def __call__(self, *args, **kwargs):
+        name = type(self).__name__
+        raise RuntimeError(f"{name}: a Function's object is not called; call {name}.apply")
 
     @staticmethod
     def forward(*args, **kwargs):

@@ -8,6 +8,7 @@ from .._graph import BACKENDS, EAGER, NAMED, STANCE, Capture, captured, check, p
 from .._graph.calls import wholly
 from .._graph.errors import Unsupported
 from .._graph.exporting import is_exporting as is_exporting
+from .._graph.inside import AS_IT_IS
 from .._shown import shown
 from ..nn import Module
 from ._backends import TAGS, planner_of
@@ -40,6 +41,26 @@ _LOOKS = {"report": report, "picture": picture}
 
 def _plain(fn, args, kwargs):
     return fn(*args, **kwargs)
+
+
+def _eager(fn, args, kwargs):
+    """The call as it is, in which is_compiling() is true: what a program does by that it does on every backend."""
+    if STANCE[0] == "force_eager":
+        return fn(*args, **kwargs)
+    before = AS_IT_IS.set(True)
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        AS_IT_IS.reset(before)
+
+
+def _paused(fn, args, kwargs):
+    """The call of a function that is not compiled, inside one that is."""
+    before = AS_IT_IS.set(False)
+    try:
+        return _C.graph_pause(fn, args, kwargs)
+    finally:
+        AS_IT_IS.reset(before)
 
 
 class OptimizedModule(Module):
@@ -131,15 +152,15 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     backend = _default[0] if backend is None else backend
     backend = NAMED.get(backend, backend) if isinstance(backend, str) else backend
     mode = recorded(backend, mode, options)
-    plain = disable or backend in EAGER
     planner = None
     if callable(backend) and not disable:
         given = {"mode": mode} if mode not in (None, "default") else {"options": options} if options else {}
         planner = planner_of(functools.partial(backend, **given) if given else backend)
     how = Capture(fullgraph, planner, dynamic is False, *promises(mode, options))
+    how = _plain if disable else _eager if backend in EAGER else how
     if isinstance(model, Module):
-        return OptimizedModule(model, _plain if plain else how)
-    return model if plain else _with_looks(captured(model, how))
+        return OptimizedModule(model, how)
+    return model if disable else _with_looks(captured(model, how))
 
 
 def _with_looks(compiled):
@@ -179,7 +200,7 @@ def is_compiling():
     >>> flambeau.compile(lambda: flambeau.compiler.is_compiling())(), flambeau.compiler.is_compiling()
     (True, False)
     """
-    return _C.graph_capturing() or is_exporting()
+    return _C.graph_capturing() or AS_IT_IS.get() or is_exporting()
 
 
 is_dynamo_compiling = is_compiling
@@ -196,11 +217,11 @@ def disable(fn=None, recursive=True, *, reason=None):
     if not recursive:
         return fn
     if isinstance(fn, Module):
-        return OptimizedModule(fn, _C.graph_pause)
+        return OptimizedModule(fn, _paused)
 
     @functools.wraps(fn, updated=())
     def plain(*args, **kwargs):
-        return _C.graph_pause(fn, args, kwargs)
+        return _paused(fn, args, kwargs)
 
     plain._torchdynamo_orig_callable = fn
     return plain

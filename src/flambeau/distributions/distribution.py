@@ -4,6 +4,7 @@ import warnings
 
 import flambeau
 
+from .. import _C
 from .._shown import shown
 from . import constraints
 from .utils import broadcast_all, lazy_property
@@ -41,8 +42,12 @@ class Distribution:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
-        if self._validate_args:
+        if self._checks():
             self._validate_parameters()
+
+    def _checks(self):
+        """Whether values are looked at; in a compiled function, which would end there, only if that was asked for."""
+        return self._validate_args and ("_validate_args" in vars(self) or not _C.graph_capturing())
 
     @staticmethod
     def set_default_validate_args(value):
@@ -238,7 +243,7 @@ class Distribution:
                              f"{_first_wrong(valid, value, support.event_dim)}")
 
     def _checked(self, value):
-        if self._validate_args:
+        if self._checks():
             self._validate_sample(value)
         return value
 

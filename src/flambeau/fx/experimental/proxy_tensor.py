@@ -179,7 +179,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         """Adds the Node of a call, and runs it."""
         args, kwargs = _without_defaults(function, args, kwargs)
         tracer = self.tracer
-        node = tracer.create_node("call_function", target, tracer.of_value(tuple(args)), tracer.of_value(dict(kwargs)))
+        given, named = _as_of(target, function, args, kwargs)
+        node = tracer.create_node("call_function", target, tracer.of_value(tuple(given)), tracer.of_value(dict(named)))
         if self.record_stack_traces:
             node.stack_trace = _stack()
         result = function(*args, **kwargs)
@@ -253,6 +254,16 @@ def _without_defaults(function, args, kwargs):
             break
         args.pop()
     return tuple(args), kwargs
+
+
+def _as_of(target, function, args, kwargs):
+    """The arguments of a form (`var.correction`) as the operator that it is a form of takes them: by their names from
+    where the places differ."""
+    if target is function or getattr(target, "kind", None) != "composite":
+        return args, kwargs
+    own, its = (list(inspect.signature(op).parameters) for op in (function, target))
+    same = next((k for k, (a, b) in enumerate(zip(own, its)) if a != b), len(args))
+    return args[:same], {**dict(zip(own[same:], args[same:])), **kwargs}
 
 
 # ---- modes that are active -------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """torch._dynamo.testing: backends that count or keep the graphs they get."""
 
-from ....compiler import lookup_backend
+from .... import randn
+from ....compiler import compile, lookup_backend
 from ....utils._pytree import tree_leaves
 
 _CALLS = ("call_function", "call_method", "call_module")
@@ -58,3 +59,16 @@ def same(a, b, tol=1e-4, equal_nan=False):
     return len(ours) == len(theirs) and all(
         x.allclose(y, atol=tol, rtol=tol, equal_nan=equal_nan) if hasattr(x, "allclose") else x == y
         for x, y in zip(ours, theirs, strict=True))
+
+
+def standard_test(self, fn, nargs, expected_ops=None, expected_ops_dynamic=None, expected_frame_count=1):
+    """What tests of a compiler do with a function of `nargs` tensors: it gives the same compiled, twice, as one graph
+    of expected_ops calls."""
+    counter = CompileCounter()
+    compiled, inputs = compile(fn, fullgraph=True, backend=counter), [randn(10, 10) for _ in range(nargs)]
+    for again in (inputs, inputs, [randn(10, 10) for _ in range(nargs)]):
+        ours, theirs = [x.clone() for x in again], [x.clone() for x in again]
+        self.assertTrue(same(compiled(*ours), fn(*theirs)))
+    self.assertEqual(counter.frame_count, expected_frame_count)
+    if expected_ops is not None:
+        self.assertIn(counter.op_count, (expected_ops, expected_ops_dynamic))

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ...._C import graph_counts
+from .testing import same as same
 
 
 def is_compile_supported(device_type):
