@@ -260,6 +260,8 @@ def test_a_module_becomes_another_that_leads_to_it():
     assert flambeau.equal(fast(x), net(x))
     fast.note = 3
     assert net.note == 3 and fast.note == 3
+    del fast.note
+    assert not hasattr(net, "note") and not hasattr(fast, "note")
     again = pickle.loads(pickle.dumps(fast))
     assert flambeau.equal(again(x), net(x))
     assert flambeau.compile(net, backend="eager")(x).shape == (4, 3)

@@ -124,7 +124,7 @@ def test_a_module():
     scripted = flambeau.jit.script(module)
     assert isinstance(scripted, flambeau.jit.ScriptModule) and isinstance(scripted, Net)
     assert flambeau.jit.script(scripted) is scripted and scripted.original_name == "Net"
-    assert scripted.head is module.head and list(scripted.state_dict()) == list(module.state_dict())
+    assert scripted.head[1].weight is module.head[1].weight and list(scripted.state_dict()) == list(module.state_dict())
     program = through(scripted)
     for shape, n in (((2, 3, 8, 8), 1), ((4, 3, 5, 5), 3)):
         x = flambeau.rand(shape)
@@ -576,3 +576,25 @@ def test_types_that_are_named_as_texts():
     one = flambeau.ones(1)
     late = Late(one, [one], [one])
     assert flambeau.jit.load(file)(late, [one]).item() == 4
+
+
+def test_a_scripted_module_is_trained_by_itself():
+    """What is inside is a copy, too: `scripted.eval()` leaves the module in training."""
+    module = nn.Sequential(nn.Linear(2, 2), nn.Dropout(), nn.Sequential(nn.BatchNorm1d(2)))
+    module.append(module[0])  # once more
+    module[0].register_forward_hook(lambda *_: None)
+    scripted = flambeau.jit.script(module)
+    scripted.eval()
+    assert all(inner.training for inner in module.modules()) and not any(x.training for x in scripted.modules())
+    assert scripted[0].weight is module[0].weight and scripted[3] is scripted[0] and type(scripted[0]) is nn.Linear
+    assert scripted[2][0].running_mean is module[2][0].running_mean
+    scripted[1].register_forward_hook(lambda *_: None)
+    scripted[0].register_forward_hook(lambda *_: None)
+    assert len(module[0]._forward_hooks) == 1 and len(scripted[0]._forward_hooks) == 2
+
+
+def test_switches_of_fusion_are_there():
+    with flambeau.jit.fuser("fuser1"):
+        pass
+    with pytest.raises(RuntimeError, match="fuser9"), flambeau.jit.fuser("fuser9"):
+        pass

@@ -110,11 +110,11 @@ class Function(FunctionCtx):
     #: True: backward gets one list of gradients, which it may empty to free them as it goes
     boxed_grads_call = False
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *_, **__):
         name = type(self).__name__
         warnings.warn(f"{name}: a Function needs no object; call {name}.apply", DeprecationWarning, stacklevel=2)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *_, **__):
         name = type(self).__name__
         raise RuntimeError(f"{name}: a Function's object is not called; call {name}.apply")
 

@@ -96,6 +96,12 @@ class OptimizedModule(Module):
         else:
             setattr(self._orig_mod, name, value)
 
+    def __delattr__(self, name):
+        if name in self.__dict__ or name == "_orig_mod":
+            super().__delattr__(name)
+        else:
+            delattr(self._orig_mod, name)
+
     def __dir__(self):
         return sorted({*super().__dir__(), *dir(self._orig_mod)})
 

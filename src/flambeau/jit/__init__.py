@@ -125,7 +125,7 @@ def _scripted(module):
         if kind.forward is not flambeau.nn.Module.forward:
             names["forward"] = guarded(kind.forward)
         _CLASSES[kind] = type(kind.__name__, bases, names)
-    found = copy.copy(module)
+    found = _copied(module, {})
     found.__class__ = _CLASSES[kind]
     for name, value in vars(module).items():
         if _isinstance(value, Attribute):
@@ -134,6 +134,24 @@ def _scripted(module):
 
 
 _CLASSES = {}
+
+
+def _copied(module, known):
+    """A module that shares the tensors of another, with such modules inside: it is trained or evaluated by itself. What
+    has a program already stays."""
+    if id(module) not in known:
+        made = known[id(module)] = copy.copy(module)
+        for name, table in vars(module).items():
+            if name in _TABLES or name.startswith(_HOOKS):
+                vars(made)[name] = copy.copy(table)
+        for name, child in module._modules.items():
+            is_finished = child is None or _isinstance(child, ScriptModule)
+            made._modules[name] = child if is_finished else _copied(child, known)
+    return known[id(module)]
+
+
+_TABLES = frozenset(("_parameters", "_buffers", "_modules"))
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def _marked(name):
@@ -297,6 +315,14 @@ def onednn_fusion_enabled():
 
 class strict_fusion(contextlib.nullcontext):
     """Context in which programs would have to be fused: nothing changes."""
+
+
+@contextlib.contextmanager
+def fuser(name):
+    """Context in which programs would be fused in this way ("fuser0" to "fuser3", "off"): they run step by step."""
+    if name not in ("fuser0", "fuser1", "fuser2", "fuser3", "off"):
+        raise RuntimeError(f"jit.fuser: expected 'fuser0', 'fuser1', 'fuser2', 'fuser3' or 'off', got {shown(name)}")
+    yield
 
 
 export_opnames = refusal("jit.export_opnames(m)", "programs for small devices are not written; jit.save writes others")

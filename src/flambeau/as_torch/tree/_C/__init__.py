@@ -146,6 +146,24 @@ def _jit_set_profiling_mode(mode):
 
 _jit_set_profiling_executor = _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_profiling_mode
 _jit_set_texpr_fuser_enabled = _jit_set_nvfuser_enabled = _jit_set_nvfuser_guard_mode = _jit_set_profiling_mode
+_jit_set_inline_everything_mode = _jit_set_autocast_mode = _set_graph_executor_optimize = _jit_set_profiling_mode
+
+
+def _jit_set_num_profiled_runs(size):
+    """A setting of TorchScript's profiles, which are not here; what it was before."""
+    return 1
+
+
+_jit_set_bailout_depth = _jit_set_num_profiled_runs
+
+
+def _get_graph_executor_optimize(new_setting=None):
+    """Whether TorchScript optimizes before it runs: no."""
+    return False
+
+
+def _jit_clear_class_registry():
+    """Forgets the classes of scripts: each program has its own."""
 
 
 def _jit_can_fuse_on_cpu():
