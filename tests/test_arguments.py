@@ -146,9 +146,9 @@ REASONS = {
     "of an older vmap, whose tensors are never met": "as_torch/tree/_C/_functorch: is_legacy_batchedtensor tensor",
     "nothing is compiled, scripted or captured: functions run as they are, which the first call says": """
         optim/_for_others: _disable_dynamo_if_unsupported single_tensor_fn;
-        as_torch/tree/_C/__init__: _log_api_usage_once event, _jit_set_profiling_mode mode, _jit_set_num_profiled_runs size, _get_graph_executor_optimize
-        new_setting;
-        as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on,
+        as_torch/tree/_C/__init__: _log_api_usage_once event, _jit_set_profiling_mode mode,
+        _jit_set_num_profiled_runs size, _get_graph_executor_optimize new_setting;
+        as_torch/tree/_dynamo/__init__: mark_dynamic t index hint_override min max specialize_on,
         mark_static t index, mark_static_address t guard;
         jit/__init__: script optimize _frames_up _rcb example_inputs, ignore kwargs,
         annotate the_type""",

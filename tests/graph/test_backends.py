@@ -194,4 +194,6 @@ def test_backends_that_count():
     kept = _testing.EagerAndRecordGraphs()
     _dynamo.optimize_assert(kept)(lambda x: x + 1)(flambeau.ones(1))
     assert len(kept.graphs) == 1 and _dynamo.run(kept) is kept
+    strided = _testing.rand_strided((2, 3), (1, 2), flambeau.int64, "cpu", 4)
+    assert strided.stride() == (1, 2) and strided.dtype is flambeau.int64 and strided.untyped_storage().nbytes() == 80
     assert _testing.same([flambeau.ones(1), 2], [flambeau.ones(1), 2])

@@ -1,6 +1,6 @@
 """torch._dynamo.testing: backends that count or keep the graphs they get."""
 
-from .... import randn
+from .... import as_strided, float32, randint, randn
 from ....compiler import compile, lookup_backend
 from ....utils._pytree import tree_leaves
 
@@ -59,6 +59,15 @@ def same(a, b, tol=1e-4, equal_nan=False):
     return len(ours) == len(theirs) and all(
         x.allclose(y, atol=tol, rtol=tol, equal_nan=equal_nan) if hasattr(x, "allclose") else x == y
         for x, y in zip(ours, theirs, strict=True))
+
+
+def rand_strided(size, stride, dtype=None, device="cpu", extra_size=0):
+    """A tensor of random numbers with these strides, in memory for extra_size elements more."""
+    needed = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if all(size) else 0
+    dtype = float32 if dtype is None else dtype
+    plain = randn(needed + extra_size, dtype=dtype, device=device) if dtype.is_floating_point or dtype.is_complex else \
+        randint(0, 2, (needed + extra_size,), device=device).to(dtype)
+    return as_strided(plain, size, stride)
 
 
 def standard_test(self, fn, nargs, expected_ops=None, expected_ops_dynamic=None, expected_frame_count=1):
