@@ -197,3 +197,11 @@ def test_backends_that_count():
     strided = _testing.rand_strided((2, 3), (1, 2), flambeau.int64, "cpu", 4)
     assert strided.stride() == (1, 2) and strided.dtype is flambeau.int64 and strided.untyped_storage().nbytes() == 80
     assert _testing.same([flambeau.ones(1), 2], [flambeau.ones(1), 2])
+
+
+def test_dynamo_exports_a_graph_for_other_sizes():
+    graph, guards = _dynamo.export(lambda x, y: {"a": x.sin() + y, "b": [x]})(flambeau.ones(2), flambeau.ones(2))
+    found = graph(flambeau.zeros(3), flambeau.ones(3))
+    assert found["a"].tolist() == [1, 1, 1] and found["b"][0].shape == (3,) and guards == set()
+    with pytest.raises(NotImplementedError, match="aten_graph"):
+        _dynamo.export(flambeau.sin, aten_graph=False)

@@ -1,5 +1,7 @@
 """torch._dynamo: what programs ask of PyTorch's compiler, as far as it means something here."""
 
+from typing import NamedTuple
+
 from ....compiler import allow_in_graph as allow_in_graph
 from ....compiler import assume_constant_result as assume_constant_result
 from ....compiler import compile
@@ -14,6 +16,8 @@ from ....compiler import register_backend as register_backend
 from ....compiler import reset as reset
 from ....compiler import set_stance as set_stance
 from ....compiler import substitute_in_graph as substitute_in_graph
+from ....fx import GraphModule
+from ....fx.experimental.proxy_tensor import make_fx
 from . import backends as backends
 from . import config as config
 from . import eval_frame as eval_frame
@@ -59,3 +63,26 @@ def mark_static_address(t, guard=False):
 
 
 maybe_mark_dynamic = mark_unbacked = mark_dynamic
+
+
+class ExportResult(NamedTuple):
+    """What `export` gives."""
+
+    graph_module: GraphModule
+    guards: set
+
+
+def export(f, *, aten_graph=True, decomposition_table=None, tracing_mode="symbolic"):
+    """A function of f's arguments, by place, that gives an ExportResult: the graph of the operators that f runs, for
+    arguments of other sizes where tracing_mode is "symbolic". `flambeau.export.export` writes programs for others.
+
+    >>> import flambeau
+    >>> from flambeau.as_torch.tree import _dynamo
+    >>> graph, guards = _dynamo.export(lambda x: x.sin() + 1)(flambeau.zeros(2))
+    >>> graph(flambeau.zeros(3))
+    tensor([1., 1., 1.])
+    """
+    if not aten_graph:
+        raise NotImplementedError("_dynamo.export: aten_graph=False is not available; graphs call operators")
+    traced = make_fx(f, decomposition_table, tracing_mode)
+    return lambda *args: ExportResult(traced(*args), set())
