@@ -133,6 +133,10 @@ def _mapped(leaf, value):
     return leaf(value)
 
 
+#: what derivatives of complex functions are made of -> what it is for real numbers, and how it is recorded for those
+_OF_REALS = {"_mul_conj": "mul", "_div_conj": "div", "_zero": "zeros_like"}
+
+
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """Inside, every operator becomes a Node of tracer.graph, and runs.
 
@@ -163,6 +167,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             return func(*args, **kwargs)
         if getattr(func, "name", "") == "_local_scalar_dense":
             return self._value(func, args)
+        if getattr(func, "name", "") in _OF_REALS and not any(x.is_complex() for x in args if isinstance(x, _C.Tensor)):
+            func = OPS[_OF_REALS[func.name]]
         if self.shape_env is not None:
             args = self.tracer.size_nodes.recognised(func, args)
         target = public_operator(func) if isinstance(func, _C.Op) else func
