@@ -205,3 +205,19 @@ def test_dynamo_exports_a_graph_for_other_sizes():
     assert found["a"].tolist() == [1, 1, 1] and found["b"][0].shape == (3,) and guards == set()
     with pytest.raises(NotImplementedError, match="aten_graph"):
         _dynamo.export(flambeau.sin, aten_graph=False)
+
+
+def test_graph_break_makes_two_programs():
+    seen = []
+
+    def backend(module, inputs):
+        seen.append([n.name for n in module.graph.nodes if n.op in ("call_function", "call_method")])
+        return module.forward
+
+    def f(x):
+        y = x * 2
+        flambeau.compiler.graph_break()
+        return y + 1
+
+    assert flambeau.compile(f, backend=backend)(flambeau.ones(2)).tolist() == [3, 3]
+    assert len(seen) == 2

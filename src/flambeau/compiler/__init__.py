@@ -234,10 +234,13 @@ def disable(fn=None, recursive=True, *, reason=None):
 
 
 def graph_break(msg=""):
-    """RuntimeError, with `msg`, in a function that is compiled with fullgraph=True; elsewhere nothing, since a program
-    needs no end there."""
+    """Ends the program that is being written down, which runs; the function goes on in another one.
+
+    Unsupported, with `msg`, in a function that is compiled with fullgraph=True.
+    """
     if wholly:
         raise Unsupported(f"graph_break: the function is compiled with fullgraph=True{msg and ': '}{msg}")
+    _C.graph_break()
 
 
 def allow_in_graph(fn):
