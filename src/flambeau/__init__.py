@@ -21,7 +21,6 @@ from ._C import Tensor as Tensor
 from ._C import default_generator as default_generator
 from ._C import device as device
 from ._C import dtype as dtype
-from ._C import from_numpy as from_numpy
 from ._C import frombuffer as frombuffer
 from ._C import memory_format as memory_format
 from ._shown import shown
@@ -31,6 +30,7 @@ from ._tensor import methods as _methods
 from ._tensor import overriding as _overriding
 from ._tensor.creation import as_tensor as as_tensor
 from ._tensor.creation import asarray as asarray
+from ._tensor.creation import from_numpy as from_numpy
 from ._tensor.creation import tensor as tensor
 from ._tensor.dtypes import can_cast as can_cast
 from ._tensor.dtypes import finfo as finfo

@@ -1,11 +1,13 @@
 """FakeTensor itself: shape, dtype and device of a tensor without its values."""
 
 from contextvars import ContextVar
+from copy import deepcopy
 
 from .. import _C
 from .._symbolic.expressions import Call
 from .._symbolic.numbers import SymFloat, SymNode
 from .._tensor.overriding import disable_torch_dispatch
+from ._devices import numbered
 
 #: where a program keeps detach() as a step, what gives its result for a tensor; None elsewhere: the tensor's own memory
 detaching = ContextVar("detaching", default=None)
@@ -50,8 +52,8 @@ class FakeTensor(_C.Tensor):
 
     @staticmethod
     def __new__(cls, meta, device, mode):
-        made = _C.Tensor._make_wrapper_subclass(cls, meta.shape, strides=meta.stride(), dtype=meta.dtype, device=device,
-                                                storage_offset=meta.storage_offset())
+        made = _C.Tensor._make_wrapper_subclass(cls, meta.shape, strides=meta.stride(), dtype=meta.dtype,
+                                                device=numbered(device), storage_offset=meta.storage_offset())
         made.meta, made.fake_mode = meta, mode
         return made
 
@@ -65,7 +67,7 @@ class FakeTensor(_C.Tensor):
         return self.device
 
     def __repr__(self, *, tensor_contents=None):
-        return f"FakeTensor(..., size={tuple(self.shape)}, dtype={self.dtype})"
+        return f"FakeTensor(..., {_said(self)})"
 
     def detach(self):
         """The same without history."""
@@ -79,7 +81,50 @@ class FakeTensor(_C.Tensor):
 
     @data.setter
     def data(self, value):
-        _C.Tensor.data.__set__(self, value)
+        if type(value) is not type(self) or (value.dtype, value.device) != (self.dtype, self.device):
+            raise RuntimeError(f"data: a fake tensor of {self.dtype} on {self.device} can become another such one, got "
+                               f"a {type(value).__name__} of {value.dtype} on {value.device}")
+        self._become(value.meta.detach())
+
+    def _become(self, meta):
+        """Another form and memory for this tensor."""
+        self.meta = meta
+        _C.set_like(self, FakeTensor(meta, self.device, self.fake_mode), 0)
+
+    def set_(self, source=None, storage_offset=0, size=None, stride=None):
+        """Makes this tensor a view of the memory of `source`, as Tensor.set_."""
+        with disable_torch_dispatch():
+            self._become(self.meta.detach().set_(getattr(source, "meta", source), storage_offset, size, stride))
+        return self
+
+    def resize_(self, *sizes, memory_format=None):
+        """Gives this tensor another shape, as Tensor.resize_."""
+        with disable_torch_dispatch():
+            self._become(self.meta.detach().resize_(*sizes, memory_format=memory_format))
+        return self
+
+    def __copy__(self):
+        return self._kept(self._again(self.meta))
+
+    def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
+        with disable_torch_dispatch():
+            made = memo[id(self)] = self._kept(self._again(self.meta.clone()))
+        if self.grad is not None:
+            made.grad = deepcopy(self.grad, memo)
+        return made
+
+    def _kept(self, made):
+        """What a copy has of this tensor apart from its form."""
+        made.requires_grad_(self.requires_grad)
+        if getattr(self, "_is_param", False):
+            made._is_param = True
+        return made
+
+    def __reduce_ex__(self, protocol):
+        raise AttributeError(f"pickle: a fake tensor of shape {list(self.shape)} has no values to write; write the "
+                             "tensor that it was made of")
 
     def untyped_storage(self):
         """The memory that it would have, without values: so large, and the same for its views."""
@@ -94,14 +139,27 @@ class FakeTensor(_C.Tensor):
 
     def tolist(self):
         """The numbers in it, as nested lists: open ones where sizes may be open."""
-        if self.fake_mode.shape_env is None:
-            return _C.Tensor.tolist(self)
         return [part.tolist() for part in self.unbind()] if self.dim() else self.item()
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         mode = next(a.fake_mode for a in leaves(args, kwargs or {}) if isinstance(a, FakeTensor))
         return mode.run(func, args, kwargs or {})
+
+
+def _said(tensor):
+    """Size, and what is not as usual, of a tensor without values."""
+    size = ", ".join(map(repr, tensor.shape)) + ("," if tensor.dim() == 1 else "")
+    said = [f"size=({size})"]
+    if tensor.device.type != "cpu":
+        said.insert(0, f"device='{tensor.device}'")
+    if tensor.dtype is not _C.default_dtype():
+        said.append(f"dtype={tensor.dtype}")
+    if tensor.grad_fn is not None:
+        said.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    elif tensor.requires_grad:
+        said.append("requires_grad=True")
+    return ", ".join(said)
 
 
 def value_of(tensor):

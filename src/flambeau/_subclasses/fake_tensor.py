@@ -5,14 +5,17 @@ from weakref import WeakSet
 
 from .. import _C
 from .._tensor.overriding import TorchDispatchMode, disable_torch_dispatch
+from ..ops import OPS
 from ..utils._pytree import tree_map
+from ._devices import FakeTensorDeviceMismatchError as FakeTensorDeviceMismatchError
+from ._devices import common_device
 from .fake import DataDependentOutputException as DataDependentOutputException
 from .fake import DynamicOutputShapeException as DynamicOutputShapeException
 from .fake import FakeTensor as FakeTensor
 from .fake import UnsupportedFakeTensorException as UnsupportedFakeTensorException
 from .fake import is_fake as is_fake
 from .fake import leaves, value_of
-from .symbolic_rules import run_open
+from .symbolic_rules import COMPARED, OF_VALUES, run_open
 from .symbolic_tensor import SymbolicTensor, sizes_of
 
 
@@ -20,18 +23,19 @@ class FakeTensorMode(TorchDispatchMode):
     """Inside, operators give fake tensors, and nothing is computed.
 
     allow_fallback_kernels  whether an operator that cannot say how its result looks may compute it; all of them can say
-    allow_non_fake_inputs   real tensors may meet fake ones; allowed in any case, since their values are not read
+    allow_non_fake_inputs   whether real tensors may meet fake ones (their values are not read); else AssertionError
     shape_env               a ShapeEnv: sizes of what from_tensor is given may then be open
     static_shapes           whether they are the example's all the same; what is left out: whether there is no shape_env
     """
 
-    def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=True, shape_env=None, static_shapes=None):
+    def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None):
         super().__init__()
         self.allow_fallback_kernels = allow_fallback_kernels
         self.allow_non_fake_inputs = allow_non_fake_inputs
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
-        self._known = {}
+        self._known = {}   # id of a tensor -> the tensor, its fake form
+        self._memory = {}  # memory of such tensors, dtype -> the same without values
         self._constants = defaultdict(WeakSet)  # memory of known values -> the tensors that have it
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None):
@@ -48,8 +52,12 @@ class FakeTensorMode(TorchDispatchMode):
             return found[1]
         if tensor.layout is not _C.strided:
             raise UnsupportedFakeTensorException(f"from_tensor: a {tensor.layout} tensor has no fake form")
-        meta = _C.Tensor.detach(tensor)
-        meta = meta.to("meta") if meta.device.type != "meta" else meta
+        if hasattr(tensor, "__tensor_flatten__"):
+            names, context = tensor.__tensor_flatten__()
+            inner = {name: self.from_tensor(getattr(tensor, name), static_shapes=static_shapes,
+                                            symbolic_context=symbolic_context) for name in names}
+            return type(tensor).__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+        meta = self._without_values(tensor)
         static = self.static_shapes if static_shapes is None else static_shapes
         fake = self._open(meta, tensor, source, symbolic_context) if not static and tensor.dim() else \
             FakeTensor(meta, tensor.device, self)
@@ -61,6 +69,18 @@ class FakeTensorMode(TorchDispatchMode):
             fake.grad = self.from_tensor(tensor.grad, static_shapes=static_shapes, symbolic_context=symbolic_context)
         self._known[id(tensor)] = (tensor, fake)
         return fake
+
+    def _without_values(self, tensor):
+        """The same form on `meta`, in memory that tensors share whose memory is one."""
+        with disable_torch_dispatch():
+            plain = _C.Tensor.detach(tensor)
+            if plain.device.type == "meta" or plain.is_conj() or plain.is_neg() or not plain.numel():
+                return plain if plain.device.type == "meta" else plain.to("meta")
+            key = _C.storage_id(plain), plain.dtype
+            if key not in self._memory:
+                count = plain.untyped_storage().nbytes() // plain.itemsize
+                self._memory[key] = OPS["empty"](count, dtype=plain.dtype, device="meta")
+            return self._memory[key].as_strided(plain.shape, plain.stride(), plain.storage_offset())
 
     def _open(self, meta, tensor, source, context):
         choose = (lambda dim, size: True) if context is None else context.chosen(self.shape_env, source)
@@ -99,7 +119,9 @@ class FakeTensorMode(TorchDispatchMode):
         if operator is not None:  # of a library: what says how its result looks is made of operators itself
             with self:
                 return operator.fake_result(*tree_map(self._faked, (args, kwargs)), self)
-        device = self._device(args, kwargs)
+        tensors = list(_tensors((args, kwargs)))
+        self._check_fake(func, tensors)
+        device = self._device(func, args, kwargs, tensors)
         if kwargs.get("device") is not None:
             kwargs = {**kwargs, "device": "meta"}
         elif not any(isinstance(a, _C.Tensor) for a in leaves(args)):
@@ -110,14 +132,25 @@ class FakeTensorMode(TorchDispatchMode):
                 return result
         inner_args, inner_kwargs = tree_map(self._inner, (args, kwargs))
         with disable_torch_dispatch():  # this mode may have been entered more than once
-            result = func(*inner_args, **inner_kwargs)
+            result = self._run_without_values(func, inner_args, inner_kwargs)
         if getattr(func, "is_inplace", False) and not isinstance(args[0], FakeTensor):
             args[0]._bump_version()  # a real tensor's values stay, and it counts as written
         return self._outer(result, device, args, kwargs, self._computed(func, args, kwargs, result))
 
+    def _run_without_values(self, func, args, kwargs):
+        name = getattr(func, "name", "")
+        if name in COMPARED:
+            raise DataDependentOutputException(func)
+        try:
+            return func(*args, **kwargs)
+        except NotImplementedError as error:
+            if name in OF_VALUES:
+                raise DynamicOutputShapeException(func) from error
+            raise
+
     def _computed(self, func, args, kwargs, result):
         """The values of a result: of one number or of a view, where those of all tensors in the call are known."""
-        tensors = [a for a in leaves(args, kwargs) if isinstance(a, _C.Tensor)]
+        tensors = list(_tensors((args, kwargs)))
         known = [isinstance(t, FakeTensor) and t.constant is not None for t in tensors]
         if True not in known:
             return None
@@ -144,13 +177,20 @@ class FakeTensorMode(TorchDispatchMode):
         real = isinstance(value, _C.Tensor) and not isinstance(value, FakeTensor)
         return self.from_tensor(value, static_shapes=True) if real else value
 
-    def _device(self, args, kwargs):
+    def _check_fake(self, func, tensors):
+        if self.allow_non_fake_inputs:
+            return
+        for t in tensors:
+            if t.dim() and not isinstance(t, FakeTensor):  # derivative rules make tensors of numbers
+                raise AssertionError(
+                    f"{getattr(func, 'name', func)}: a tensor with values, of shape {list(t.shape)}, meets fake ones; "
+                    "make it fake with mode.from_tensor, or the mode with FakeTensorMode(allow_non_fake_inputs=True)")
+
+    def _device(self, func, args, kwargs, tensors):
         asked = kwargs.get("device")
         if asked is not None:
             return _C.device(asked)
-        tensors = [a for a in leaves(args, kwargs) if isinstance(a, _C.Tensor)]
-        dimensioned = [t for t in tensors if t.dim()] or tensors
-        return dimensioned[0].device if dimensioned else _C.device("cpu")
+        return common_device(func, tensors, list(_tensors(args[:1]))) if tensors else _C.device("cpu")
 
     def _outer(self, result, device, args, kwargs, values):
         written = {id(a.meta): a for a in leaves(args, kwargs) if isinstance(a, FakeTensor)}
@@ -161,9 +201,15 @@ class FakeTensorMode(TorchDispatchMode):
             if id(value) in written:
                 return _resized(written[id(value)])
             fake = FakeTensor(value, device, self)
+            if kwargs.get("requires_grad"):
+                fake.requires_grad_()
             return fake if values is None else self._know(fake, values)
 
         return tree_map(wrap, result)
+
+
+def _tensors(values):
+    return (a for a in leaves(values) if isinstance(a, _C.Tensor))
 
 
 def _values(value):
@@ -173,5 +219,5 @@ def _values(value):
 def _resized(fake):
     """The tensor, which out= or resize_ may have given another shape."""
     if fake.shape != fake.meta.shape:
-        _C.set_like(fake, fake.meta, 0)
+        fake._become(fake.meta)
     return fake

@@ -74,9 +74,6 @@ class SymbolicTensor(FakeTensor):
     def __iter__(self):
         return iter(OPS["unbind"](self, 0))
 
-    def __repr__(self, *, tensor_contents=None):
-        return f"FakeTensor(..., size=({', '.join(map(repr, self.shape))}), dtype={self.dtype})"
-
 
 def _wrapper(cls, env, meta, device, sizes, strides, offset):
     """The native tensor, in the sizes that tensors of the trace have; and these, with the strides."""

@@ -45,11 +45,11 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if _cuda_is_open() and _lies_on_cuda(data):
         t = as_tensor(data).clone()
         return _finished(t if dtype is None else t.to(dtype), device or t.device, requires_grad)
-    t = _told(_C.array(data.detach() if isinstance(data, _C.Tensor) else data, dtype, True))
+    t = told(_C.array(data.detach() if isinstance(data, _C.Tensor) else data, dtype, True))
     return _finished(t, device, requires_grad)
 
 
-def _told(t):
+def told(t):
     """A tensor made of values of Python, or what the innermost dispatch mode puts in its place."""
     if _modes.dispatch:
         other = tell_mode("after_making", t)
@@ -74,12 +74,25 @@ def as_tensor(data, dtype=None, device=None):
     if _cuda_is_open() and _lies_on_cuda(data):
         t = importlib.import_module("flambeau._tensor.dlpack").from_cuda_array(data)
         return _C.placed(t if dtype is None else t.to(dtype), device or t.device)
-    return _finished(_C.array(data, dtype, False), device, False)
+    return _finished(told(_C.array(data, dtype, False)), device, False)
 
 
 def _lies_on_cuda(data):
     """Whether another library's array is in the memory of a CUDA device."""
     return not isinstance(data, (list, tuple, _C.Tensor)) and hasattr(data, "__cuda_array_interface__")
+
+
+def from_numpy(ndarray):
+    """A tensor over the memory of an array; what is written to one is seen in the other.
+
+    >>> import flambeau, numpy
+    >>> array = numpy.zeros(2)
+    >>> flambeau.from_numpy(array).fill_(3)
+    tensor([3., 3.], dtype=torch.float64)
+    >>> array
+    array([3., 3.])
+    """
+    return told(_C.from_numpy(ndarray))
 
 
 def is_memory(x):
@@ -109,7 +122,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         return _of_mode(asarray, obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
     if is_memory(obj):
         dtype = _C.default_dtype() if dtype is None else dtype
-        t = _C.placed(_C.frombuffer(obj, dtype=dtype), device)
+        t = _C.placed(told(_C.frombuffer(obj, dtype=dtype)), device)
         return (t.clone() if copy else t).requires_grad_(requires_grad)
     if type(obj).__name__ == "PyCapsule":
         obj = _C.from_dlpack(obj)

@@ -1,6 +1,7 @@
 """Tensor types by dtype (FloatTensor, LongTensor, …): constructors, and classes for isinstance."""
 
 from .. import _C
+from .creation import told
 from .methods import TYPE_NAMES
 
 
@@ -37,7 +38,7 @@ class TensorType(type):
     def _make(cls, *args, **kwargs):
         """A tensor of this type, whose device is there."""
         if not cls.is_cuda:
-            return _C._legacy_tensor(cls.dtype, args, kwargs)
+            return told(_C._legacy_tensor(cls.dtype, args, kwargs))
         there = tuple(a.cpu() if isinstance(a, _C.Tensor) else a for a in args)
         return _C._legacy_tensor(cls.dtype, there, kwargs).to("cuda")
 

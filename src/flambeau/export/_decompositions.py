@@ -70,7 +70,7 @@ class Rerun(Interpreter):
     def __init__(self, program, table, env, keeps_steps):
         super().__init__(program.graph_module, garbage_collect_values=False)
         self.program, self.table, self.shape_env, self.keeps_steps = program, table, env, keeps_steps
-        self.fake = FakeTensorMode(shape_env=env)
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
         self.tracer = Tracer(Module())
         self.tracer.constants.update(program.constants)
 

@@ -114,7 +114,7 @@ class GraphReader:
 
     def __init__(self, data, sizes, missing):
         self.data, self.sizes, self.missing = data, sizes, missing
-        self.fake = FakeTensorMode(shape_env=sizes.env)
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes.env)
         self.root, self.graph, self.nodes, self.known = flambeau.nn.Module(), Graph(), {}, {}
 
     def read(self, names=()):

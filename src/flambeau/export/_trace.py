@@ -192,7 +192,7 @@ class Export:
         self.leaves, self.in_spec = tree_flatten((args, kwargs))
         self.names, self.leaf_names = call_names(mod, args, kwargs)
         self.said, self.symbols = said, Symbols(env)
-        self.fake = FakeTensorMode(shape_env=env)
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
         self.tracer, self.user = Tracer(mod), []
 
     def recorded(self):

@@ -1,7 +1,7 @@
 """Reading and writing elements by index: index, gather, scatter, take, put."""
 
-from .._C import array, int64
 from .._C import bool as bool_dtype
+from .._C import int64
 from .._shown import shown
 from .creation import zeros_like
 from .dims import wrap_dim
@@ -274,5 +274,9 @@ def unravel_index(indices, shape):
     steps = [1]
     for n in sizes[:0:-1]:
         steps.append(steps[-1] * max(n, 1))
-    steps, sizes = (array(x, None, True).to(indices) for x in (steps[::-1], [max(n, 1) for n in sizes]))
+    steps, sizes = (_row(indices, numbers) for numbers in (steps[::-1], [max(n, 1) for n in sizes]))
     return indices.unsqueeze(-1).div(steps, rounding_mode="floor").remainder(sizes).unbind(-1)
+
+
+def _row(like, numbers):
+    return OPS["stack"]([like.new_full((), n) for n in numbers]) if numbers else like.new_empty(0)

@@ -1,6 +1,5 @@
 """NAdam: Adam with Nesterov's look ahead."""
 
-import flambeau
 
 from ._composed import ComposedOptimizer, decay, number, zeros
 from ._lists import step_on_lists
@@ -39,7 +38,7 @@ class NAdam(ComposedOptimizer):
 
     def _own_begin(self, param, state, group):
         state["step"] = number(0)
-        state["mu_product"] = flambeau.ones((), dtype=flambeau.float32)
+        state["mu_product"] = number(1)
         state["exp_avg"] = zeros(param)
         state["exp_avg_sq"] = zeros(param)
 

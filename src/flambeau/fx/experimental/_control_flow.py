@@ -72,7 +72,8 @@ class _Branch:
     """The graph of one function on fake arguments."""
 
     def __init__(self, mode, function, args, outside):
-        self.fake, self.outside = FakeTensorMode(shape_env=mode.shape_env, static_shapes=True), outside
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=mode.shape_env, static_shapes=True)
+        self.outside = outside
         self.tracer = mode.tracer.branch()
         self.values = [self.fake.from_tensor(x) if isinstance(x, _C.Tensor) else x for x in args]
         for k, value in enumerate(self.values):
@@ -381,5 +382,5 @@ class _Flat(flambeau.nn.Module):
 
 def _fake(tensors):
     """The same tensors without values, to look at their shapes: what is done with them is not recorded."""
-    mode = FakeTensorMode()
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
     return [mode.from_tensor(x) for x in tensors]
