@@ -5,6 +5,7 @@ import pytest
 import flambeau
 from flambeau import Tensor
 from flambeau.overrides import TorchDispatchMode, TorchFunctionMode
+from flambeau.utils._pytree import tree_map
 
 
 class Answer(TorchFunctionMode):
@@ -94,3 +95,58 @@ def test_every_tensor_of_a_result_has_the_class():
     assert type(x.data) is Kind and type(flambeau.nn.Parameter(flambeau.ones(1)).data) is flambeau.Tensor
     x.data.zero_()
     assert not x.any() and x._version == 0
+
+
+def test_printing_and_hooks_ask_modes_and_classes():
+    class Says(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return "said" if func is flambeau.Tensor.__repr__ else func(*args, **(kwargs or {}))
+
+    class Own(Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "own" if func is Tensor.__repr__ else super().__torch_function__(func, types, args, kwargs)
+
+    seen, x = [], flambeau.ones((), requires_grad=True)
+    with Says():
+        assert (repr(x), str(x), f"{x:.2f}") == ("said", "said", "1.00")
+        x.register_hook(lambda g: g)
+        x.backward()
+    assert seen == ["__repr__", "__repr__", "__format__", "register_hook", "backward"]
+    own = flambeau.ones(2).as_subclass(Own)
+    assert (repr(own), str(own)) == ("own", "own") and 1.0 in own
+
+
+def test_the_gradient_of_a_wrapper_is_a_wrapper():
+    class Wrapper(Tensor):
+        @staticmethod
+        def __new__(cls, value):
+            made = Tensor._make_wrapper_subclass(cls, value.shape, dtype=value.dtype)
+            made.value = value
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            def value(x):
+                return x.value if isinstance(x, Wrapper) else x
+            result = func(*tree_map(value, args), **tree_map(value, kwargs or {}))
+            return tree_map(lambda x: Wrapper(x) if isinstance(x, Tensor) else x, result)
+
+    x = Wrapper(flambeau.ones(2)).requires_grad_()
+    (x * 3).sum().backward()
+    assert type(x.grad) is Wrapper and x.grad.value.tolist() == [3, 3]
+
+
+def test_operators_come_to_dispatch_under_their_names():
+    class Names(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    seen, x = [], flambeau.ones(2, 3)
+    with Names():
+        (x + 1).sum().sqrt_()
+        x[0].flatten().softmax(0)
+    assert seen == ["aten.add.Tensor", "aten.sum.default", "aten.sqrt_.default", "aten.select.int", "aten.view.default",
+                    "aten._softmax.default"]

@@ -85,7 +85,7 @@ def test_autograd_formula():
     y = op(x)
     assert y.grad_fn.name() == "GeneratedBackwardFor_testlib_cube_defaultBackward"
     assert library.opcheck(op, (x,)) == {"test_schema": "SUCCESS", "test_autograd_registration": "SUCCESS",
-                                         "test_faketensor": "SUCCESS"}
+                                         "test_faketensor": "SUCCESS", "test_aot_dispatch_dynamic": "SUCCESS"}
     assert flambeau.autograd.gradgradcheck(op, (x,))  # the formula is made of operators
 
 
@@ -259,8 +259,91 @@ def test_library_objects():
     assert str(flambeau.ops.testlib2.scale.default._schema) == "testlib2::scale(Tensor x, int k=2) -> Tensor"
     with pytest.raises(AttributeError, match="has no attribute 'nope'"):
         _ = flambeau.ops.testlib2.nope
-    with pytest.raises(NotImplementedError, match="TorchDispatchMode"):
-        library.Library("aten", "IMPL")
+    with pytest.raises(RuntimeError, match="FRAGMENT"):
+        library.Library("testlib2", "DEF")
+    with pytest.raises(RuntimeError, match="exists already"):
+        lib.define("scale(Tensor x) -> Tensor")
+    with pytest.raises(RuntimeError, match="expected a schema"):
+        lib.define("Tensor x -> Tensor")
+    lib._destroy()
+    with pytest.raises(AttributeError, match="has no attribute 'scale'"):
+        _ = flambeau.ops.testlib2.scale
+
+
+def test_overloads_are_chosen_by_their_arguments():
+    with library._scoped_library("testlib9", "DEF") as lib:
+        for schema, function in (("f(Tensor x) -> Tensor", lambda x: x + 1),
+                                 ("f.int(Tensor x, int k) -> Tensor", lambda x, k: x * k),
+                                 ("f.two(Tensor x, Tensor y) -> Tensor", lambda x, y: x - y)):
+            lib.impl(lib.define(schema), function, "CompositeExplicitAutograd")
+        f, x = flambeau.ops.testlib9.f, flambeau.ones(1)
+        assert f.overloads() == ["default", "int", "two"] and str(f) == "testlib9.f" and str(f.int) == "testlib9.f.int"
+        assert [f(x).item(), f(x, 3).item(), f(x, x).item(), f.int(x, k=4).item()] == [2, 3, 0, 4]
+        assert (f.int._opname, f.int._overloadname, f.int.name()) == ("f", "int", "testlib9::f.int")
+        with pytest.raises(RuntimeError, match="no overload takes"):
+            f(x, "a")
+
+
+def test_a_library_registers_fake_implementations_by_name():
+    with library._scoped_library("testlib4", "FRAGMENT") as lib:
+        lib.define("double" + library.infer_schema(_cube, mutates_args=()))
+        lib.impl("double", _cube, dispatch_key="CPU")
+        lib._register_fake("double", flambeau.empty_like)
+        assert flambeau.ops.testlib4.double(flambeau.empty(3, device="meta")).shape == (3,)
+
+
+def test_operators_of_aten_may_be_replaced():
+    x = flambeau.zeros(2, requires_grad=True)
+    with library._scoped_library("aten", "IMPL") as lib:
+        lib.impl("sin", lambda x: x.cos(), "CPU")
+        lib.impl("mul.Tensor", lambda a, b: flambeau.sub(a, b), "CPU")
+        lib.impl("cosh", lambda x: x - 7, "AutogradCPU")
+        lib.impl("erfinv", lambda x: x.new_empty(7), "Meta")
+        y = flambeau.sin(x)
+        y.sum().backward()  # the derivative of sin is still that of sin
+        assert y.tolist() == [1, 1] and x.cosh().tolist() == [-7, -7] and (y * y).tolist() == [0, 0]
+        assert flambeau.empty(2, device="meta").erfinv().shape == (7,) and flambeau.zeros(2).erfinv().shape == (2,)
+        for name, key, error in (("nope", "CPU", "no operator"), ("sin", "Nope", "not available"),
+                                 ("sin", "", "name a")):
+            with pytest.raises(RuntimeError, match=error):
+                lib.impl(name, lambda x: x, key)
+    assert flambeau.sin(x).tolist() == [0, 0] and flambeau.cosh(x).tolist() == [1, 1]
+    assert not _python_dispatch._get_current_dispatch_mode_stack()
+
+
+def test_rules_for_modes_and_classes():
+    op = library.custom_op("testlib::ruled", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    @op.register_torch_dispatch(Mode)
+    def _(mode, func, types, args, kwargs):
+        assert isinstance(mode, Mode)
+        return func(*args, **kwargs) * 100
+
+    with Mode():
+        assert op(flambeau.ones(1)).item() == 200
+    assert op(flambeau.ones(1)).item() == 2
+
+
+def test_what_writes_reads_arrays_of_tensors_that_require_grad():
+    @library.custom_op("testlib::increase_", mutates_args={"x"})
+    def increase_(x: Tensor) -> None:
+        x.numpy()[:] += 1
+
+    x = flambeau.zeros(2, requires_grad=True) * 1
+    increase_(x)
+    assert x.tolist() == [1, 1]
+
+
+def test_opcheck_of_operators_that_have_records():
+    found = library.opcheck(flambeau.ops.aten.sin.default, (flambeau.ones(2),))
+    assert set(found.values()) == {"SUCCESS"} and len(found) == 4
+    for op, tests in ((flambeau.ops.aten.sin.default, "nope"), (3, "test_schema")):
+        with pytest.raises(ValueError, match="opcheck"):
+            library.opcheck(op, (flambeau.ones(2),), test_utils=tests)
 
 
 def test_modes_see_one_call():

@@ -100,7 +100,9 @@ def test_a_convolution_as_traces_name_it():
 def test_operators_of_records_have_schemas(op, writes, shares):
     op = op(flambeau.ops.aten)
     schema = op._schema
-    assert schema.name == f"aten::{op.name.partition('.')[0]}" and op._overloadname == "default"
+    assert schema.name == f"aten::{op.name.partition('.')[0]}" and schema.overload_name == op._overloadname.replace(
+        "default", "")
+    assert str(op) == f"aten.{op.name.partition('.')[0]}.{op._overloadname}"
     assert schema.is_mutable is writes and (schema.returns[0].alias_info is not None) is shares
     assert schema.arguments[0].is_write is writes
 

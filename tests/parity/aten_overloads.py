@@ -1,4 +1,4 @@
-"""Writes `src/flambeau/_aten/overloads.txt` anew: the overloads of those of aten's operators that this library has.
+"""Writes `src/flambeau/library/overloads.txt` anew: the overloads of those of aten's operators that this library has.
 
 `python -m tests.parity.aten_overloads --torch PYTHON` asks a Python with PyTorch for the schemas; the comment at the
 beginning of the file stays.
@@ -13,7 +13,7 @@ from pathlib import Path
 import flambeau
 from flambeau._aten.lookup import aten
 
-TABLE = Path(flambeau.__file__).parent / "_aten" / "overloads.txt"
+TABLE = Path(flambeau.__file__).parent / "library" / "overloads.txt"
 #: asks the dispatcher's own operators for their schemas: [name, overload, schema, whether it writes to `out`]
 ASK = """
 import json, torch

@@ -56,7 +56,7 @@ class AtenOverload(Overload):
     def __init__(self, name, overload, function):
         self.__name__ = f"{name}.{overload}"
         self._overloadname, self._function = overload, function
-        self.namespace, self.op_name = "aten", name
+        self.namespace, self.op_name, self._opname = "aten", name, name
         self.overloadpacket, self.tags = self, ()
 
     def __call__(self, *args, **kwargs):
@@ -70,9 +70,6 @@ class AtenOverload(Overload):
     def qualified(self):
         """The name with its namespace: "aten::to"."""
         return f"aten::{self.op_name}"
-
-    def __repr__(self):
-        return f"aten.{self.__name__}"
 
 
 #: operators with a form of their own in TorchScript's texts that take aten's arguments as they are

@@ -2,7 +2,6 @@
 
 import re
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import flambeau
@@ -10,6 +9,7 @@ import flambeau
 from .. import _C
 from .._symbolic.numbers import SymBool, SymFloat, SymInt
 from ..fx import Node
+from ..library._of_records import overloads
 from .numbers import is_layout
 
 _FORM = re.compile(r"(\w*)\(([^)]*)\)(\[\])?")
@@ -33,17 +33,10 @@ class Form(NamedTuple):
 
 
 @cache
-def _table():
-    lines = Path(__file__).with_name("overloads.txt").read_text(encoding="utf-8").splitlines()
-    return dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
-
-
-@cache
 def forms(name):
     """The overloads of an operator; none where it has no row."""
-    text = _table().get(name) or (_table().get(name[:-1]) if name.endswith("_") else None) or ""
     return tuple(Form(overload or "default", _arguments(inner), bool(lists))
-                 for overload, inner, lists in _FORM.findall(text))
+                 for overload, inner, lists in _FORM.findall(overloads(name)))
 
 
 def _arguments(text):

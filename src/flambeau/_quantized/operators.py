@@ -159,7 +159,13 @@ FUNCTIONS = {
     "quantized_rnn_tanh_cell_dynamic": cells.rnn_cell_dynamic("tanh"),
 }
 
-SPACE = {name: Packet(Operator(name, function)) for name, function in FUNCTIONS.items()}
+def _packet(name, function):
+    made = Packet("quantized", name)
+    made._add(Operator(name, function), "default")
+    return made
+
+
+SPACE = {name: _packet(name, function) for name, function in FUNCTIONS.items()}
 
 
 def space():

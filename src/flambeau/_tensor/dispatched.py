@@ -10,7 +10,7 @@ from functools import cache
 
 from .. import _C
 from ..ops import OPS
-from ..ops.dims import wrap_dims
+from ..ops.dims import wrap_dim, wrap_dims
 from ..ops.namespaces import READINGS, operator_of
 from ..ops.views import broadcast_shape
 from .dtypes import finfo
@@ -149,7 +149,7 @@ def _flatten(x, start, end):
 def _flat_shape(x, start, end):
     if not x.dim():
         return [1]
-    start, end = wrap_dims((start, end), x.dim(), "flatten")
+    start, end = (wrap_dim(d, x.dim(), "flatten") for d in (start, end))
     return [*x.shape[:start], math.prod(x.shape[start:end + 1]), *x.shape[end + 1:]]
 
 

@@ -11,6 +11,7 @@ from ..ops.copies import _to_copy
 from ..ops.kinds import OPS
 from ..utils.hooks import RemovableHandle
 from . import queries
+from .overriding import of_overrides, takes_dispatch
 
 #: dtypes, memory formats and layouts that are public in flambeau
 CONSTANTS = (
@@ -160,6 +161,7 @@ def type_as(self, other):
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 @method
+@of_overrides
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Adds the gradient of this tensor with respect to every leaf to the leaf's `grad`.
 
@@ -171,12 +173,14 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
     >>> x.grad
     tensor([2., 4.])
     """
-    if gradient is None and not create_graph and inputs is None:
+    plain = type(self) is Tensor or not takes_dispatch(type(self))  # else the gradient is of the class, too
+    if plain and gradient is None and not create_graph and inputs is None:
         return _C.backward_scalar(self, bool(retain_graph))
     _backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 @method
+@of_overrides
 def register_hook(self, hook):
     """`hook(grad)` runs whenever this tensor's gradient is computed; what it returns (if not None) replaces it.
 
@@ -191,12 +195,14 @@ def register_hook(self, hook):
 
 
 @method
+@of_overrides
 def register_post_accumulate_grad_hook(self, hook):
     """`hook(tensor)` runs after a gradient was added to this leaf's `grad`."""
     return _register(_C.accumulate_hooks(self), hook)
 
 
 @method
+@of_overrides
 def retain_grad(self):
     """A non-leaf tensor keeps its gradient in `grad` during backward."""
     _C.retain_grad(self)
@@ -312,6 +318,7 @@ def __reversed__(self):
 
 
 @method
+@of_overrides
 def __contains__(self, element):
     if isinstance(element, (Tensor, int, float, complex, bool)):
         return bool((element == self).any().item())
@@ -326,6 +333,7 @@ def __complex__(self):
 
 
 @method
+@of_overrides
 def __format__(self, spec):
     if self.ndim == 0 and not self.is_meta and type(self) is Tensor:
         return self.item().__format__(spec)
@@ -377,6 +385,7 @@ def is_set_to(self, tensor):
 # --- printing, copying, pickling: their modules are loaded when first used ------------------------------------------
 
 @method
+@of_overrides
 def __repr__(self, *, tensor_contents=None):
     return importlib.import_module("flambeau._tensor.printing").tensor_repr(self, tensor_contents=tensor_contents)
 

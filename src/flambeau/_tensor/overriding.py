@@ -65,6 +65,16 @@ class _Mode:
         _update()
 
 
+def below_all_modes(mode, active=True):
+    """Makes a mode the outermost of this thread, without entering it; active=False: takes it away again."""
+    stack = getattr(_modes, mode._kind)
+    if active:
+        stack.insert(0, mode)
+    else:
+        stack.remove(mode)
+    _update()
+
+
 class TorchFunctionMode(_Mode):
     """Inside `with mode:` every public operator call goes to `mode.__torch_function__(func, types, args, kwargs)`.
 
@@ -148,10 +158,28 @@ def handle_torch_function(func, args, kwargs):
         if not types:
             with disable_torch_function():
                 return func(*args, **kwargs)
-        names = ", ".join(t.__name__ for t in types)
-        raise TypeError(f"{func.name}: __torch_function__ of {names} returned NotImplemented for this call")
+        _declined(func, types)
 
     return asked(func, overriding(args, kwargs, "__torch_function__"), args, kwargs, otherwise)
+
+
+def of_overrides(method):
+    """Decorator: a method of tensors that is no operator asks the newest function mode, or their class, first."""
+    @functools.wraps(method)
+    def asking(self, *args, **kwargs):
+        if (_modes.function or type(self) is not _C.Tensor) and not isinstance(self, Wrapped) \
+                and has_torch_function((self,)):
+            found = overriding((self, *args), {}, "__torch_function__")
+            if found or _modes.function:
+                return asked(asking, found, (self, *args), kwargs, functools.partial(_declined, asking))
+        return method(self, *args, **kwargs)
+
+    return asking
+
+
+def _declined(func, types):
+    raise TypeError(f"{func.__name__}: __torch_function__ of {', '.join(t.__name__ for t in types)} returned "
+                    "NotImplemented for this call")
 
 
 def of_modes(make):
@@ -176,7 +204,8 @@ def _answer(protocol, modes, func, types, found, args, kwargs):
     """Of the innermost mode, or of the first of `found` that does not decline; NotImplemented where all decline."""
     if modes:
         with _Off(modes) as mode:
-            result = _asked(getattr(mode, protocol), protocol, func, types, args, kwargs)
+            method = _ruled(func, type(mode), mode) or getattr(mode, protocol)
+            result = _asked(method, protocol, func, types, args, kwargs)
         if result is not NotImplemented:
             return result
         if not found:
@@ -184,10 +213,18 @@ def _answer(protocol, modes, func, types, found, args, kwargs):
                             f"{shown(getattr(func, 'name', func))}, and no argument has an answer; "
                             "return func(*args, **kwargs) for what the mode leaves alone")
     for x in found:
-        result = _asked(_method(x, protocol), protocol, func, types, args, kwargs)
+        method = _ruled(func, type(x), type(x)) or _method(x, protocol)
+        result = _asked(method, protocol, func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     return NotImplemented
+
+
+def _ruled(func, kind, first):
+    """What a library's operator has registered for a class of modes or tensors; None without it."""
+    rules = getattr(func, "dispatch_rules", None)
+    found = rules and next((rules[k] for k in kind.__mro__ if k in rules), None)
+    return functools.partial(found, first) if found else None
 
 
 def _method(x, protocol):
@@ -316,6 +353,9 @@ def has_torch_function(values):
     """Whether a call with these arguments would go to an override."""
     if _modes.passed:
         _modes.passed = False
+        return False
+    if _C.disable_overrides(False):  # asked while they are off: they stay off
+        _C.disable_overrides(True)
         return False
     return bool(_modes.function or overriding(tuple(values), {}, "__torch_function__"))
 

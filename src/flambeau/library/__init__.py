@@ -7,6 +7,7 @@ without data and its batched form are what is registered for it.
 from ._fake_sizes import get_ctx as get_ctx
 from ._library import CustomOpDef as CustomOpDef
 from ._library import Library as Library
+from ._library import _scoped_library as _scoped_library
 from ._library import custom_op as custom_op
 from ._library import define as define
 from ._library import fallthrough_kernel as fallthrough_kernel

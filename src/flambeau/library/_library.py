@@ -8,8 +8,9 @@ from .. import _C
 from .._shown import shown
 from ..amp.autocast_mode import _cast, _kind, autocast
 from ._enumerations import Tag
-from ._operator import AWAITED, OPERATORS, SLOTS, find
+from ._operator import AWAITED, OPERATORS, SLOTS, find, forget
 from ._operator import define as _define
+from ._replacing import replace
 from ._schema import infer_schema
 
 
@@ -20,6 +21,8 @@ class CustomOpDef:
         self._operator = operator
         self._init_fn = function
         self._qualname = operator.qualified
+        self._namespace, self._name = operator.namespace, operator.name
+        self._opoverload = operator.packet.default
         self.__name__ = operator.name
         self.__doc__ = function.__doc__
 
@@ -124,8 +127,18 @@ def define(qualname, schema, alias_analysis="", *, lib=None, tags=()):
     if isinstance(qualname, Library):
         return impl(qualname, qualname.define(schema, alias_analysis, tags=tags), "CompositeImplicitAutograd")
     _owned(lib, qualname)
-    _define(qualname, schema, _tags(qualname, tags))
+    operator = _defined_once(qualname, schema, _tags(qualname, tags))
+    if lib is not None:
+        lib._undo.append(partial(forget, operator))
     return None
+
+
+def _defined_once(name, schema, tags):
+    if not isinstance(name, str) or not isinstance(schema, str):
+        raise ValueError(f"define: expected a name and a schema, got {shown(name)} and {shown(schema)}")
+    if name in OPERATORS:
+        raise RuntimeError(f"define: the operator {name} exists already, with the schema {OPERATORS[name].schema}")
+    return _define(name, schema, tags)
 
 
 def _tags(name, tags):
@@ -160,9 +173,9 @@ def _put(operator, key, function, allow_override=False):
 
 def _slot(key):
     if key not in SLOTS:
-        raise NotImplementedError(f"impl: dispatch key {shown(key)} is not available; there are those of devices (CPU, "
-                                  "CUDA …), each with Autograd or Autocast before it, Autograd, "
-                                  "CompositeExplicitAutograd and CompositeImplicitAutograd")
+        raise RuntimeError(f"impl: dispatch key {shown(key)} is not available; there are those of devices (CPU, "
+                           "CUDA …), each with Autograd or Autocast before it, Autograd, CompositeExplicitAutograd and "
+                           "CompositeImplicitAutograd")
     return SLOTS[key]
 
 
@@ -296,6 +309,7 @@ def fallthrough_kernel():
 
 
 _RESERVED = {"prim"}
+_DEFINED = set()  #: namespaces that a Library of kind "DEF" defines
 
 
 class Library:
@@ -313,42 +327,89 @@ class Library:
     def __init__(self, ns, kind, dispatch_key=""):
         if kind not in ("DEF", "IMPL", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {shown(kind)}; use 'DEF', 'IMPL' or 'FRAGMENT'")
-        if ns in _RESERVED:
+        if ns in _RESERVED and kind != "IMPL":
             raise ValueError(f"Library: the namespace {shown(ns)} belongs to scripts; choose "
                              "another name")
-        if ns == "aten":
-            raise NotImplementedError("Library: operators of 'aten' are records of flambeau.ops and cannot be "
-                                      "replaced; use a TorchDispatchMode to change what they do")
+        if kind == "DEF" and (ns == "aten" or ns in _DEFINED):
+            raise RuntimeError(f"Library: there is one library that defines the namespace {shown(ns)} already; use "
+                               "'FRAGMENT' to add operators to it")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._undo = []  # what takes its registrations back
+        if kind == "DEF":
+            _DEFINED.add(ns)
 
     def __repr__(self):
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})"
 
+    def _destroy(self):
+        """Takes back what was registered through it: operators, and implementations of others."""
+        while self._undo:
+            self._undo.pop()()
+        if self.kind == "DEF":
+            _DEFINED.discard(self.ns)
+
     def define(self, schema, alias_analysis="", *, tags=()):
         """Registers "name(Tensor x) -> Tensor" in this namespace; returns the name.
 
-        `tags` are the operator's `tags`. alias_analysis is for compilers and is kept: calls follow the schema."""
+        A name may end in that of an overload ("name.int"). `tags` are the operator's `tags`. alias_analysis is for
+        compilers and is kept: calls follow the schema."""
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
             raise RuntimeError(f"Library.define: alias_analysis is 'FROM_SCHEMA', 'CONSERVATIVE' or '', "
                                f"got {shown(alias_analysis)}")
-        name = schema.split("(", 1)[0].strip()
-        operator = _define(f"{self.ns}::{name}", schema[schema.index("("):], _tags(name, tags))
+        name, opened, _ = schema.partition("(")
+        name = name.strip()
+        if not opened or not name.replace(".", "_").isidentifier():
+            raise RuntimeError("Library.define: expected a schema like \"name(Tensor x) -> Tensor\", got "
+                               f"{shown(schema)}")
+        operator = _defined_once(f"{self.ns}::{name}", schema[schema.index("("):], _tags(name, tags))
         operator.alias_analysis = alias_analysis
+        self._undo.append(partial(forget, operator))
         return name
 
     def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
-        """An implementation for a dispatch key (or device type)."""
+        """An implementation for a dispatch key (or device type).
+
+        In the namespace "aten" it takes the place of the library's own: for a device below autograd, for Autograd
+        above it, in the thread that registers it and until the library is destroyed.
+        """
         if with_keyset:
             raise NotImplementedError("Library.impl: with_keyset=True is not available: there are no dispatch keys")
         if fn is fallthrough_kernel:
             return
         _check_function(op_name, fn)
-        operator = find(self._qualified(op_name))
-        _put(operator, dispatch_key or self.dispatch_key, fn, allow_override)
+        key, name = dispatch_key or self.dispatch_key, self._qualified(op_name)
+        if self.ns == "aten" and name.removesuffix(".default") not in OPERATORS:
+            self._undo.append(replace(name, _slot(key or "CompositeImplicitAutograd"), fn))
+            return
+        operator = find(name)
+        before = operator.kernels.get(_slot(key))
+        _put(operator, key, fn, allow_override)
+        self._undo.append(partial(_restore, operator.kernels, _slot(key), before))
+
+    def _register_fake(self, op_name, fn, _stacklevel=1, *, allow_override=False):
+        """The result's shape and dtype without data, of an operator of this namespace."""
+        register_fake(self._qualified(op_name), fn, _stacklevel=_stacklevel + 1, allow_override=allow_override)
 
     def _qualified(self, op_name):
-        name = getattr(op_name, "qualified", op_name)
+        name = f"{self.ns}::{op_name.name}" if isinstance(op_name, _C.Op) else getattr(op_name, "qualified", op_name)
         return name if "::" in name else f"{self.ns}::{name}"
+
+
+def _restore(kernels, slot, before):
+    if before is None:
+        kernels.pop(slot, None)
+    else:
+        kernels[slot] = before
+
+
+@contextlib.contextmanager
+def _scoped_library(*args, **kwargs):
+    """A Library, whose registrations end with the context."""
+    lib = Library(*args, **kwargs)
+    try:
+        yield lib
+    finally:
+        lib._destroy()
 
 
 def get_kernel(op, dispatch_key):

@@ -13,7 +13,7 @@ from .._tensor.overriding import dispatches, handle_torch_dispatch
 from ..amp.autocast_mode import is_autocast_enabled
 from ..autograd.function import Function
 from ..ops.kinds import LIBRARY, OPS, differentiated
-from ..ops.namespaces import Packet, namespace
+from ..ops.namespaces import namespace
 from ._fake_sizes import answering
 from ._function_schema import FunctionSchema
 from ._schema import parse
@@ -36,6 +36,7 @@ class Operator:
 
     def __init__(self, name, schema, tags=()):
         self.namespace, self.name = name.split("::")
+        base, _, overload = self.name.partition(".")
         self.qualified = name
         self.schema = schema
         self.tags, self.alias_analysis = list(tags), ""
@@ -45,9 +46,10 @@ class Operator:
         self.dispatch_rules = {}
         self.op = LIBRARY[name] = _C.define("composite", schema.native(name), "default", None, self.run, None, False,
                                             False, False, f"{schema.text}", "none")
-        self.recorded = type(f"GeneratedBackwardFor_{self.namespace}_{self.name}_default", (_Recorded,), {})
-        self.packet = Packet(self)
-        namespace(self.namespace)._register(self.name, self.packet)
+        self.overload = overload or "default"
+        self.recorded = type(f"GeneratedBackwardFor_{self.namespace}_{base}_{self.overload}", (_Recorded,), {})
+        self.packet = namespace(self.namespace)._packet(base)
+        self.packet._add(self, self.overload)
 
     def __repr__(self):
         return f"{self.namespace}.{self.name}"
@@ -87,7 +89,11 @@ class Operator:
                         raise RuntimeError(f"{self.qualified}: it writes into a leaf that requires grad; pass a copy, "
                                            "or call it under no_grad")
             if self.schema.returns in (("()",), ()):
-                return self.below_autograd(args, kwargs)
+                before = _C.set_grad_enabled(False)
+                try:
+                    return self.below_autograd(args, kwargs)
+                finally:
+                    _C.set_grad_enabled(before)
         flat, spec = _flattened(args)
         return _unlisted(self.recorded.apply(self, kwargs, spec, *flat))
 
@@ -97,7 +103,7 @@ class Operator:
 
     def _below(self, args, kwargs, tensors):
         if dispatches(tensors):
-            return handle_torch_dispatch(self.packet.default, args, kwargs)
+            return handle_torch_dispatch(getattr(self.packet, self.overload), args, kwargs)
         devices = {t.device.type for t in tensors}
         if "meta" in devices:
             return self.fake_result(args, kwargs)
@@ -121,7 +127,7 @@ class Operator:
                 return None
             raise RuntimeError(f"{self.qualified}: nothing says which shape and dtype its result has without data; add "
                                f"a function that does with `{self.name}.register_fake`")
-        with answering(self.packet.default, mode):
+        with answering(getattr(self.packet, self.overload), mode):
             return implementation(*args, **kwargs)
 
     def _bump(self, args, kwargs, tensors, versions):
@@ -257,6 +263,14 @@ def define(name, text, tags=()):
     operator = OPERATORS[name] = Operator(name, schema, tags)
     operator.fake = AWAITED.pop(name, None)
     return operator
+
+
+def forget(operator):
+    """The operator is there no more."""
+    if OPERATORS.get(operator.qualified) is operator:
+        del OPERATORS[operator.qualified], LIBRARY[operator.qualified]
+        if not operator.packet._remove(operator.overload):
+            delattr(namespace(operator.namespace), operator.packet.__name__)
 
 
 def find(name):

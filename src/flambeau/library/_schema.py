@@ -57,6 +57,19 @@ class Schema:
         """Names of the arguments that the operator writes into."""
         return {a.name for a in self.arguments if a.mutated}
 
+    def takes(self, args, kwargs):
+        """Whether these are arguments that the schema describes."""
+        positional = [a for a in self.arguments if not a.kwarg_only]
+        if len(args) > len(positional):
+            return False
+        given = dict(zip((a.name for a in positional), args))
+        known = {a.name: a for a in self.arguments}
+        if given.keys() & kwargs.keys() or kwargs.keys() - known.keys():
+            return False
+        given |= kwargs
+        return all(_is(known[name].type, value) for name, value in given.items()) and \
+            all(name in given or a.default is not None for name, a in known.items())
+
     def native(self, name):
         """The text as an operator record spells it."""
         parts, starred = [], False
@@ -66,6 +79,22 @@ class Schema:
                 starred = True
             parts.append(f"{_record_type(a.type)} {a.name}" + ("" if a.default is None else f"={a.default}"))
         return f"{name}({', '.join(parts)}) -> any"
+
+
+_KINDS = {"Tensor": _C.Tensor, "SymInt": int, "int": int, "float": (int, float), "bool": bool, "str": str,
+          "Scalar": (int, float, complex), "number": (int, float, complex), "ScalarType": _C.dtype,
+          "Device": (str, _C.device)}
+
+
+def _is(kind, value):
+    """Whether a value is of a schema's type; of what is not in the table: yes."""
+    if kind.endswith("?"):
+        return value is None or _is(kind[:-1], value)
+    if kind.endswith("[]"):
+        return isinstance(value, (tuple, list)) and all(_is(kind[:-2], x) for x in value)
+    if isinstance(value, bool) and kind in ("SymInt", "int", "float"):
+        return False
+    return isinstance(value, _KINDS.get(kind, object))
 
 
 def _record_type(text):
@@ -139,6 +168,8 @@ def _default(value, name, fail):
         return f'"{value}"'
     if isinstance(value, _C.dtype):
         return str(value).removeprefix("torch.")
+    if isinstance(value, _C.device):
+        return f'"{value}"'
     return fail(f"the default of parameter {name} is a {type(value).__name__}, which a schema cannot hold")
 
 
@@ -151,6 +182,11 @@ def _results(annotation, fail):
         words = [_spelled(a) for a in typing.get_args(annotation)]
         return f"({', '.join(words)})" if None not in words else fail(f"Return has unsupported type {annotation}")
     return _spelled(annotation) or fail(f"Return has unsupported type {annotation}")
+
+
+def _mutates(mutates_args, fail):
+    if isinstance(mutates_args, str) and mutates_args != "unknown":
+        fail(f"mutates_args is an iterable of parameter names, got the text {shown(mutates_args)}")
 
 
 def infer_schema(prototype_function, /, *, mutates_args, op_name=None, tags=()):
@@ -170,6 +206,7 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None, tags=()):
     def fail(reason):
         raise ValueError(f"infer_schema: {reason} (the function's signature is {signature})")
 
+    _mutates(mutates_args, fail)
     parts, starred, written = [], False, 0
     unknown = mutates_args == "unknown"
     for name, p in signature.parameters.items():

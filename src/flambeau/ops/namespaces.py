@@ -18,37 +18,66 @@ class _One:
 
 
 class Packet(_One):
-    """All overloads of one operator, as `flambeau.ops.mylib.name`; call it, or its one overload `default`."""
+    """All overloads of one operator, as `flambeau.ops.mylib.name`; a call goes to the first that takes the arguments.
+    """
 
-    def __init__(self, operator):
-        self._operator = operator
-        self.__name__ = operator.name
-        self.default = Overload(operator, self)
+    def __init__(self, space, name):
+        self._space, self.__name__ = space, name
+        self._overloads = {}
+
+    def _add(self, operator, overload):
+        """Makes an operator its overload of that name."""
+        self._overloads[overload] = made = Overload(operator, self, overload)
+        setattr(self, overload, made)
+        self._chosen()
+
+    def _remove(self, overload):
+        """Forgets one; whether others are left."""
+        del self._overloads[overload]
+        delattr(self, overload)
+        if self._overloads:
+            self._chosen()
+        return bool(self._overloads)
+
+    def _chosen(self):
+        """_operator: that of the overload `default`, or of the first; _only: the one that every call is of."""
+        self._operator = (self._overloads.get("default") or next(iter(self._overloads.values())))._operator
+        self._only = self._operator if len(self._overloads) == 1 else None
 
     def __call__(self, *args, **kwargs):
-        return self._operator.op(*args, **kwargs)
+        if self._only is not None:
+            return self._only.op(*args, **kwargs)
+        for each in self._overloads.values():
+            if each._operator.schema.takes(args, kwargs):
+                return each._operator.op(*args, **kwargs)
+        kinds = ", ".join(type(a).__name__ for a in args) + "".join(f", {name}=" for name in kwargs)
+        raise RuntimeError(f"{self._space}::{self.__name__}: no overload takes ({kinds}); there are "
+                           f"{'; '.join(str(each._operator.schema) for each in self._overloads.values())}")
 
     def overloads(self):
         """The names of the overloads."""
-        return ["default"]
+        return list(self._overloads)
 
     @property
     def qualified(self):
         """The name with its namespace: "mylib::name"."""
-        return self._operator.qualified
+        return f"{self._space}::{self.__name__}"
+
+    def __str__(self):
+        return f"{self._space}.{self.__name__}"
 
     def __repr__(self):
-        return repr(self._operator)
+        return f"<OpOverloadPacket(op='{self}')>"
 
 
 class Overload(_One):
     """One overload: what `__torch_dispatch__` gets as its `func`."""
 
-    def __init__(self, operator, packet):
+    def __init__(self, operator, packet, overload):
         self._operator = operator
-        self.overloadpacket = packet
-        self.__name__ = f"{operator.name}.default"
-        self._overloadname = "default"
+        self.overloadpacket = self._overloadpacket = packet
+        self._opname, self._overloadname = packet.__name__, overload
+        self.__name__ = f"{packet.__name__}.{overload}"
         self.namespace = operator.namespace
         self.tags = operator.tags
 
@@ -64,12 +93,20 @@ class Overload(_One):
         return self._operator.signature
 
     @property
+    def dispatch_rules(self):
+        """{class of modes or tensors: what it does with this operator}."""
+        return self._operator.dispatch_rules
+
+    @property
     def qualified(self):
         """The name with its namespace: "mylib::name"."""
         return self._operator.qualified
 
+    def __str__(self):
+        return f"{self.namespace}.{self.__name__}"
+
     def __repr__(self):
-        return f"{self._operator!r}.default"
+        return f"<OpOverload(op='{self.namespace}.{self._opname}', overload='{self._overloadname}')>"
 
 
 class Namespace:
@@ -81,6 +118,12 @@ class Namespace:
     def _register(self, name, packet):
         """Makes an operator an attribute."""
         setattr(self, name, packet)
+
+    def _packet(self, name):
+        """The packet of that name, made when it is new."""
+        if not isinstance(vars(self).get(name), Packet):
+            self._register(name, Packet(self._name, name))
+        return vars(self)[name]
 
     def __getattr__(self, name):
         raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
@@ -104,8 +147,11 @@ class _AtenPacket(_One):
             raise AttributeError(overload)
         return self._op
 
-    def __repr__(self):
+    def __str__(self):
         return f"aten.{self.__name__}"
+
+    def __repr__(self):
+        return f"<OpOverloadPacket(op='{self}')>"
 
 
 class Reading(Overload):
@@ -132,6 +178,9 @@ class Reading(Overload):
     def qualified(self):
         """The name with its namespace: "aten::sym_size"."""
         return self.qualified_name
+
+    def __str__(self):
+        return self.name().replace("::", ".")
 
     def __repr__(self):
         return f"<reading '{self.name()}'>"
@@ -259,9 +308,10 @@ def _packet_of(op):
 
 
 _C.Op.overloadpacket = _C.Op._overloadpacket = property(_packet_of)
-_C.Op._overloadname = "default"
+_C.Op._overloadname = property(lambda op: import_module(_DESCRIBING["module"]).overload(op))
 _C.Op._schema = property(lambda op: import_module(_DESCRIBING["module"]).schema(op))
 _C.Op.tags = property(lambda op: import_module(_DESCRIBING["module"]).tags(op))
+_C.Op.__str__ = lambda op: f"aten.{op.name.partition('.')[0]}.{op._overloadname}"
 
 
 def operator_of(space, name):
@@ -276,7 +326,7 @@ def late(name, module):
 
 
 def described_by(module):
-    """Names what tells of operators when one is asked: `module.schema(op)` and `module.tags(op)`."""
+    """Names what tells of operators when one is asked: `schema(op)`, `tags(op)` and `overload(op)` of the module."""
     _DESCRIBING["module"] = module
 
 
