@@ -8,9 +8,12 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau._symbolic.shape_env import ConstraintViolationError
+from flambeau._symbolic.shape_env import ConstraintViolationError, UserError
 from flambeau.export import AdditionalInputs, Dim, ShapesCollection, dims, export, load, save
+from flambeau.export._validating import SpecViolationError
+from flambeau.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
 from flambeau.export.experimental import _export_forward_backward
+from flambeau.export.passes import move_to_device_pass
 
 
 class Net(nn.Module):
@@ -45,6 +48,14 @@ class Positions(nn.Module):
 
     def forward(self, x):
         return self.layer(x + self.table[:x.shape[1]])
+
+
+class Wrapping(nn.Module):
+    """A function as a module, with the arguments that it has."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.forward = function
 
 
 def written(program):
@@ -147,7 +158,93 @@ def test_arguments_of_other_sizes_are_refused():
                          ((1, 4), "got 1"), ((4,), "2 dimensions")):
         with pytest.raises(AssertionError, match=words):
             module(flambeau.randn(shape))
-    assert program.module(check_guards=False)(flambeau.randn(9, 4))[1] == 9
+    with pytest.raises(RuntimeError, match=r"s0 must be in VR\[2, 8\], got 9"):
+        program.module(check_guards=False)(flambeau.randn(9, 4))
+    assert program.module(check_guards=False)(flambeau.randn(7, 4))[1] == 7
+
+
+def test_errors_suggest_what_dynamic_shapes_should_be():
+    a, b = Dim("a"), Dim("b")
+    x = flambeau.ones(5)
+    for function, args, shapes, wanted in (
+            (lambda x, y: x + y, (x, x), {"x": {0: a}, "y": {0: b}}, {"x": {0: a}, "y": {0: a}}),
+            (lambda x: x + flambeau.ones(5), (x,), {"x": {0: a}}, {"x": {0: 5}}),
+            (lambda x: x if x.shape[0] > 3 else x + 1, (x,), {"x": (a,)}, {"x": (Dim("a", min=4),)})):
+        model = Wrapping(function)
+        with pytest.raises(ConstraintViolationError, match="Suggested fixes") as error:
+            export(model, args, dynamic_shapes=shapes)
+        refined = refine_dynamic_shapes_from_suggested_fixes(error.value.msg, shapes)
+        assert repr(refined).replace("b", "a") == repr(wanted).replace("b", "a")
+        assert export(model, args, dynamic_shapes=refined).module()(*args).shape == (5,)
+    with pytest.raises(UserError, match="also names.*'c'"):
+        refine_dynamic_shapes_from_suggested_fixes("Suggested fixes:\n  c = 4", (a,))
+
+
+def test_programs_are_moved_to_other_devices():
+    net = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)).eval()
+    program = export(Wrapping(lambda x: net(x) + flambeau.ones(2, device="cpu")), (flambeau.randn(5, 4),))
+    moved = move_to_device_pass(program, {"cpu": "meta"})
+    tensors = [*moved.state_dict.values(), *moved.constants.values(), moved.example_inputs[0][0],
+               *(n.meta["val"] for n in moved.graph.nodes if isinstance(n.meta.get("val"), flambeau.Tensor))]
+    assert {t.device.type for t in tensors} == {"meta"} and moved.module()(flambeau.empty(5, 4, device="meta")).is_meta
+    with pytest.raises(RuntimeError, match="expected a device"):
+        move_to_device_pass(moved, 3)
+
+
+def test_programs_that_are_not_whole_are_found():
+    def program():
+        made = export(nn.Linear(4, 2), (flambeau.randn(5, 4),))
+        made.validate()
+        return made
+
+    def step(program):
+        return next(n for n in program.graph.nodes if n.op == "call_function")
+
+    for damage in (lambda p: setattr(step(p), "target", print), lambda p: step(p).meta.pop("val"),
+                   lambda p: p.state_dict.pop("weight"), lambda p: p.graph_signature.input_specs.pop(),
+                   lambda p: p.graph_signature.output_specs.pop()):
+        damaged = program()
+        damage(damaged)
+        with pytest.raises(SpecViolationError, match="validate"):
+            damaged.validate()
+
+
+def test_what_a_program_consists_of_is_not_set():
+    program = export(nn.Linear(4, 2), (flambeau.randn(5, 4),))
+    for name in ("graph", "state_dict", "graph_signature", "dialect"):
+        with pytest.raises(RuntimeError, match=f"{name} is not set"):
+            setattr(program, name, None)
+    for change in (program.module().train, program.module().eval):
+        with pytest.raises(NotImplementedError, match="export the module again"):
+            change()
+    signature = program.graph_signature
+    assert signature.lifted_custom_objs == signature.input_tokens == () and signature.assertion_dep_token is None
+
+
+def test_the_run_leaves_no_attributes():
+    class Counts(nn.Module):
+        count = 3
+
+        def forward(self, x):
+            self.count, self.seen = 4, x
+            return x + 1
+
+    net = Counts()
+    export(net, (flambeau.ones(2),))
+    assert net.count == 3 and not hasattr(net, "seen")
+
+
+def test_branches_that_take_weights_are_written():
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(flambeau.tensor([2.0, 3.0]))
+
+        def forward(self, x):
+            return flambeau.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a * self.weight, (x,))
+
+    net, x = Branches(), -flambeau.ones(2)
+    assert reread(export(net, (x,))).module()(x).tolist() == net(x).tolist() == [-2, -3]
 
 
 def test_sizes_that_cannot_stay_open_say_so():

@@ -61,6 +61,10 @@ class FakeTensor(_C.Tensor):
         """Another such tensor, of this form."""
         return FakeTensor(meta, self.device, self.fake_mode)
 
+    def _on(self, device):
+        """Another such tensor, on a device."""
+        return FakeTensor(self.meta, device, self.fake_mode)
+
     @property
     def fake_device(self):
         """The device that it says it is on."""

@@ -15,7 +15,7 @@ from .fake import FakeTensor as FakeTensor
 from .fake import UnsupportedFakeTensorException as UnsupportedFakeTensorException
 from .fake import is_fake as is_fake
 from .fake import leaves, value_of
-from .symbolic_rules import COMPARED, OF_VALUES, run_open
+from .symbolic_rules import OF_VALUES, run_open
 from .symbolic_tensor import SymbolicTensor, sizes_of
 
 
@@ -138,13 +138,10 @@ class FakeTensorMode(TorchDispatchMode):
         return self._outer(result, device, args, kwargs, self._computed(func, args, kwargs, result))
 
     def _run_without_values(self, func, args, kwargs):
-        name = getattr(func, "name", "")
-        if name in COMPARED:
-            raise DataDependentOutputException(func)
         try:
             return func(*args, **kwargs)
         except NotImplementedError as error:
-            if name in OF_VALUES:
+            if getattr(func, "name", "") in OF_VALUES:
                 raise DynamicOutputShapeException(func) from error
             raise
 

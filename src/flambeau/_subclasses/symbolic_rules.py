@@ -139,5 +139,3 @@ _UNKNOWN = {"nonzero_rows": lambda x: ((ROWS, x.dim()), _C.int64),
             "_unique": _distinct, "_without_repeats": lambda x: ((ROWS,), x.dtype)}
 #: operators whose results have a shape that depends on values
 OF_VALUES = frozenset((*_UNKNOWN, "unique", "bincount", "nonzero", "unique_consecutive"))
-#: operators whose result is a number of Python
-COMPARED = frozenset(("equal", "_same"))

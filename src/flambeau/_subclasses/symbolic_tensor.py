@@ -36,6 +36,10 @@ class SymbolicTensor(FakeTensor):
         return SymbolicTensor(meta, self.device, self.fake_mode, self.symbolic_sizes, self.symbolic_strides,
                               self.symbolic_offset)
 
+    def _on(self, device):
+        return SymbolicTensor(self.meta, device, self.fake_mode, self.symbolic_sizes, self.symbolic_strides,
+                              self.symbolic_offset)
+
     @property
     def shape(self):
         """The sizes: ints, and SymInts for those that are open."""

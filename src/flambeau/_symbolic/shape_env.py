@@ -31,7 +31,11 @@ class GuardOnDataDependentSymNode(RuntimeError):
 
 
 class UserError(RuntimeError):
-    """What a program says of its own trace does not fit it."""
+    """What a program says of its own trace does not fit it; `msg` is its text."""
+
+    @property
+    def msg(self):
+        return self.args[0]
 
 
 class ConstraintViolationError(UserError):

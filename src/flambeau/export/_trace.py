@@ -11,7 +11,7 @@ from .._shown import shown
 from .._subclasses.fake_tensor import FakeTensorMode
 from .._symbolic.expressions import Poly, constant, expression, told
 from .._symbolic.numbers import SymInt
-from .._symbolic.shape_env import Retrace, ShapeEnv
+from .._symbolic.shape_env import Retrace, ShapeEnv, UserError
 from .._symbolic.statements import INFINITE, certain
 from ..fx import GraphModule
 from ..fx.experimental._known import describe
@@ -63,7 +63,10 @@ def call_names(mod, args, kwargs):
                                                            parameters[k].POSITIONAL_OR_KEYWORD):
             names.append(parameters[k].name)
         else:
-            first = next(j for j, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL)
+            first = next((j for j, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL), None)
+            if first is None:
+                raise TypeError(f"export: forward of {type(mod).__name__} takes {len(parameters)} arguments, got "
+                                f"{len(args)}")
             names.append(f"{parameters[first].name}_{k - first}")
     names += kwargs
     leaves = [f"{name}{''.join('_' + _label(key) for key in path)}"
@@ -148,8 +151,10 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     """
     if not isinstance(mod, flambeau.nn.Module):
         raise ValueError(f"export: expected a Module, got {type(mod).__name__}; make the function a Module's forward")
+    if any(kind.__name__ == "ScriptModule" for kind in type(mod).__mro__):
+        raise ValueError("export: a scripted module has its graph already; export the module that it was made of")
     if not isinstance(args, tuple):
-        raise TypeError(f"export: args must be a tuple of example arguments, got {type(args).__name__}")
+        raise ArgumentsError(f"export: args must be a tuple of example arguments, got {type(args).__name__}")
     if not isinstance(strict, bool):
         raise TypeError(f"export: strict must be a bool, got {shown(strict)}")
     kwargs = dict(kwargs or {})
@@ -170,11 +175,33 @@ def exported(mod, args, kwargs, said, options):
         try:
             trace = Export(mod, args, kwargs, said, env)
             vars(trace).update(options)
-            with exporting():
+            with exporting(), _attributes_kept(mod):
                 return trace.program()
         except Retrace:
             env.restarted()
     raise NotImplementedError("export: the sizes of this program need more conditions than can be found; name fewer")
+
+
+@contextlib.contextmanager
+def _attributes_kept(mod):
+    """A context after which the attributes of modules are what they were: what a run without values leaves there is
+    of no use."""
+    before = [(module, dict(vars(module))) for module in mod.modules()]
+    try:
+        yield
+    finally:
+        for module, attributes in before:
+            if any(attributes.get(name) is not value for name, value in vars(module).items()):
+                vars(module).clear()
+                vars(module).update(attributes)
+
+
+class ArgumentsError(UserError, TypeError):
+    """The example's arguments are not given as a tuple."""
+
+
+class UnsupportedInput(ValueError, TypeError):
+    """An argument is of a class that programs have no inputs for."""
 
 
 class Export:
@@ -258,8 +285,8 @@ class Export:
                 self.tracer.size_nodes.nodes[SymInt, value.node.expr] = node
                 argument = SymIntArgument(node.name)
         elif leaf is not None and not isinstance(leaf, (int, float, bool, str)):
-            raise TypeError(f"export: {name} is a {type(leaf).__name__}; arguments are tensors, numbers, strings, "
-                            "None, and tuples, lists and dicts of them")
+            raise UnsupportedInput(f"export: {name} is a {type(leaf).__name__}; arguments are tensors, numbers, "
+                                   "strings, None, and tuples, lists and dicts of them")
         self.user.append(InputSpec(InputKind.USER_INPUT, argument, None))
         describe(node, value)
         return value
@@ -353,12 +380,19 @@ def _fixed(env, symbol, name, names):
         text = told(value)
         for other, its in names.items():
             text = text.replace(told(other), its)
-        return f"export: {name} was to be open by itself, but the program needs it to be {text}; use that Dim for both"
+        return f"export: {name} was to be open by itself, but the program needs it to be {text}; use that Dim for " \
+            f"both{_suggesting(name, text)}"
     return f"export: {name} was to be open, but the program needs it to be {told(value)}; leave it out of " \
-           "dynamic_shapes, or use Dim.AUTO"
+           "dynamic_shapes, or use Dim.AUTO" + _suggesting(name, told(value))
+
+
+def _suggesting(name, text):
+    """What `dynamic_shapes.refine_dynamic_shapes_from_suggested_fixes` reads."""
+    return f"\nSuggested fixes:\n  {name} = {text}" if name.isidentifier() else ""
 
 
 def _bounded(name, least, most, low, declared):
     parts = [f"min={low}"] * (low > 2) + [f"max={most}"] * (most < declared)
+    better = f"Dim('{name}', {', '.join(parts)})"
     return f"export: the program is not for all sizes that {name} was said to have ({least} to " \
-           f"{'any' if declared == INFINITE else declared}); use Dim('{name}', {', '.join(parts)})"
+           f"{'any' if declared == INFINITE else declared}); use {better}" + _suggesting(name, better)

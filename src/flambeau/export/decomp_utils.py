@@ -45,7 +45,7 @@ class CustomDecompTable(dict):
         return super().__getitem__(of_aten(key))
 
     def __delitem__(self, key):
-        super().__delitem__(of_aten(key))
+        self.pop(key)
 
     def __contains__(self, key):
         return super().__contains__(of_aten(key))
@@ -55,8 +55,11 @@ class CustomDecompTable(dict):
         return super().get(of_aten(key), default)
 
     def pop(self, key, *default):
-        """Takes an operator out: it stays one step."""
-        return super().pop(of_aten(key), *default)
+        """Takes an operator out: it stays one step. Those that are made of nothing else do so in any case."""
+        op = of_aten(key)
+        if isinstance(op, _C.Op) and op not in self and not default:
+            return None
+        return super().pop(op, *default)
 
     def update(self, other=(), /, **more):
         """Adds what another table has."""

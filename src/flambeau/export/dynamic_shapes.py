@@ -1,6 +1,7 @@
 """Which sizes of a program's arguments may differ from the example's: Dim, and what is said of the arguments by it."""
 
 import inspect
+import re
 
 from .. import _C
 from .._shown import shown
@@ -252,6 +253,60 @@ def _of_leaf(value, said, where):
             raise ShapesError(f"dynamic_shapes: {where}, dimension {dim}: expected a Dim, a hint or None, got "
                             f"{shown(one)}")
     return {d: one for d, one in said.items() if isinstance(one, (Dim, DimHint)) and one is not Dim.STATIC}
+
+
+# ---- what an error suggests --------------------------------------------------------------------------------------
+
+_FIX = re.compile(r"\s*(\w+)\s*=\s*(.+?)\s*$")
+_BOUND = re.compile(r"(min|max)\s*=\s*(\d+)")
+_SUM = re.compile(r"(?:(\d+)\s*\*\s*)?([A-Za-z_]\w*)(?:\s*([+-])\s*(\d+))?$")
+
+
+def refine_dynamic_shapes_from_suggested_fixes(msg, dynamic_shapes):
+    """`dynamic_shapes` with what an error of export suggests for its Dims: a number, bounds, or another Dim.
+
+    msg     the text of the error, with lines such as "n = 4" or "m = Dim('m', max=8)" after "Suggested fixes:"
+
+    >>> from flambeau.export import Dim
+    >>> from flambeau.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
+    >>> text = "Suggested fixes: \\n  n = 4\\n  m = Dim('m', max=8)"
+    >>> refine_dynamic_shapes_from_suggested_fixes(text, {"x": {0: Dim("n"), 1: Dim("m")}})
+    {'x': {0: 4, 1: Dim('m', min=0, max=8)}}
+    """
+    where = "refine_dynamic_shapes_from_suggested_fixes"
+    _, found, lines = msg.partition("Suggested fixes:")
+    if not found:
+        raise UserError(f"{where}: the text suggests nothing; give it that of an error of export, got {shown(msg)}")
+    said = dict(fix.groups() for fix in map(_FIX.match, lines.strip().splitlines()) if fix)
+    roots = {dim.root.__name__: dim.root for dim in tree_leaves(dynamic_shapes) if isinstance(dim, Dim)}
+    if said.keys() - roots.keys():
+        raise UserError(f"{where}: dynamic_shapes has the Dims {shown(sorted(roots))}, and the text also names "
+                        f"{shown(sorted(said.keys() - roots.keys()))}")
+    made = {}
+
+    def fixed(name):
+        if name not in made:
+            made[name] = _suggested(name, said[name], fixed) if name in said else roots.get(name) or Dim(name)
+        return made[name]
+
+    def refined(dim):
+        return dim.factor * fixed(dim.root.__name__) + dim.offset if isinstance(dim, Dim) else dim
+
+    return tree_map(lambda x: fixed(x.__name__) if type(x) is Dim else refined(x), dynamic_shapes)
+
+
+def _suggested(name, text, known):
+    """What one line says: a number, a Dim, or a sum of one."""
+    if text.isdigit():
+        return int(text)
+    if text.startswith("Dim("):
+        return Dim(name, **{key: int(value) for key, value in _BOUND.findall(text)})
+    found = _SUM.match(text)
+    if found is None:
+        raise UserError(f"refine_dynamic_shapes_from_suggested_fixes: {name} = {text} is not understood")
+    factor, other, sign, offset = found.groups()
+    product = int(factor) * known(other) if factor else known(other)
+    return product + int(f"{sign}{offset}") if offset else product
 
 
 class Symbols:

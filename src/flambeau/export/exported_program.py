@@ -1,6 +1,8 @@
 """ExportedProgram: a graph whose inputs are the weights and the arguments, with all that is needed to run it."""
 
 from dataclasses import dataclass, field
+from functools import partial
+from types import MethodType
 from typing import NamedTuple
 
 import flambeau
@@ -9,10 +11,11 @@ from .._shown import shown
 from ..fx import Graph, GraphModule
 from ..fx._pytree_codegen import _PyTreeInfo
 from ..ops.kinds import find
-from ..utils._pytree import tree_structure
+from ..utils._pytree import tree_leaves, tree_structure
 from ._call_codegen import CallCodeGen
 from ._checks import InputChecks
 from ._decompositions import decomposed, is_primitive
+from ._validating import validated
 from .graph_signature import InputKind, OutputKind
 
 #: results that are written to what the program was given
@@ -175,7 +178,8 @@ class ExportedProgram:
     def module(self, check_guards=True):
         """The program as a Module with the parameters and buffers of the one that was exported, shared with it.
 
-        check_guards: arguments that the program is not for are an AssertionError
+        check_guards: arguments that the program is not for are an AssertionError; False: only other sizes than it has
+        are an error (RuntimeError), and its conditions on them are not looked at
         """
         return _Unlifted(self, check_guards).made()
 
@@ -198,6 +202,7 @@ class ExportedProgram:
             raise NotImplementedError("run_decompositions: there are no operators of Triton to decompose; leave "
                                       "decompose_custom_triton_ops out")
         if decomp_table is None and is_primitive(self):
+            self._dialect = "ATEN"
             return self
         module, signature, calls, constants, checks = decomposed(self, decomp_table)
         made = ExportedProgram(module, module.graph, signature, self._state_dict, self._range_constraints, calls,
@@ -206,13 +211,48 @@ class ExportedProgram:
         return made
 
     def validate(self):
-        """Raises where the graph is not whole."""
-        self.graph.lint()
+        """SpecViolationError where the graph, the signature and the tensors do not fit together."""
+        validated(self)
 
     def __str__(self):
         code = self._graph_module.print_readable(print_output=False).replace("\n", "\n    ")
         return f"ExportedProgram:\n    {code}\nGraph signature: \n{self._graph_signature}\n" \
                f"Range constraints: {self._range_constraints}\n"
+
+
+def _fixed(name):
+    def refuse(self, value):
+        raise RuntimeError(f"ExportedProgram: {name} is not set; make another program with run_decompositions, or "
+                           "change the graph itself")
+    return refuse
+
+
+for _name in ("graph_module", "graph", "graph_signature", "state_dict", "constants", "tensor_constants",
+              "range_constraints", "module_call_graph", "call_spec", "dialect"):
+    setattr(ExportedProgram, _name, vars(ExportedProgram)[_name].setter(_fixed(_name)))
+
+
+def _stays_as_it_is(self, mode=True):
+    raise NotImplementedError(f"{'train' if mode else 'eval'}: an exported program stays as it was made; export the "
+                              "module again in the other mode")
+
+
+class _SizesAlone:
+    """Called before the module of a program that checks no conditions: sizes must fit all the same."""
+
+    def __init__(self, program):
+        self.checks = InputChecks(program._checks.inputs, program._checks.ranges, [])
+        self.names = program.call_spec.in_spec.children_specs[1].context or []
+
+    def __call__(self, *call):
+        _, args, kwargs = call
+        known = {name: kwargs[name] for name in self.names} if set(self.names) == kwargs.keys() else kwargs
+        leaves = tree_leaves((args, known))
+        if len(leaves) == len(self.checks.inputs):
+            try:
+                self.checks(*leaves)
+            except AssertionError as error:
+                raise RuntimeError(*error.args) from None
 
 
 class _Unlifted:
@@ -250,6 +290,10 @@ class _Unlifted:
         self.graph.set_codegen(CallCodeGen(info))
         made = GraphModule(self.root, self.graph, "GraphModule")
         made.training = False
+        if not self.check_guards:
+            made.register_forward_pre_hook(_SizesAlone(program), with_kwargs=True)
+        made.train = MethodType(_stays_as_it_is, made)
+        made.eval = partial(made.train, False)
         return made
 
     def _written(self, results, places):

@@ -148,6 +148,31 @@ class ExportGraphSignature:
         return tuple(self.inputs_to_lifted_tensor_constants.values())
 
     @property
+    def inputs_to_lifted_custom_objs(self):
+        """{name of the input: name among the constants} of objects of classes: there are none."""
+        return self._targets(InputKind.CUSTOM_OBJ)
+
+    @property
+    def lifted_custom_objs(self):
+        """The names of objects of classes among the constants."""
+        return tuple(self.inputs_to_lifted_custom_objs.values())
+
+    @property
+    def input_tokens(self):
+        """The names of inputs that only order steps."""
+        return tuple(s.arg.name for s in self.input_specs if s.kind is InputKind.TOKEN)
+
+    @property
+    def output_tokens(self):
+        """The names of outputs that only order steps."""
+        return tuple(s.arg.name for s in self.output_specs if s.kind is OutputKind.TOKEN)
+
+    @property
+    def assertion_dep_token(self):
+        """What orders assertions: None, since they are steps."""
+        return None
+
+    @property
     def user_inputs(self):
         """The names of the user's arguments; the values of those that are part of the program."""
         return tuple(_shown_as(s.arg) for s in self.input_specs if s.kind is InputKind.USER_INPUT)

@@ -15,6 +15,7 @@ from ..._subclasses.fake_tensor import FakeTensorMode
 from ..._symbolic.numbers import SymInt
 from ...utils import _pytree
 from ..graph_module import GraphModule
+from ._known import describe
 
 
 class _Outside:
@@ -103,7 +104,9 @@ class _Branch:
         graph = self.tracer.graph
         last = [n for n in graph.nodes if n.op == "placeholder"]
         with graph.inserting_after(last[-1]) if last else graph.inserting_before():
-            return graph.placeholder(f"outside{k}_1")
+            node = graph.placeholder(f"outside{k}_1")
+        describe(node, self.outside.tensors[k])
+        return node
 
     def module(self, name):
         """The GraphModule, which takes every tensor from outside."""
