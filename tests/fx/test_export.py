@@ -176,7 +176,7 @@ def test_errors_suggest_what_dynamic_shapes_should_be():
         refined = refine_dynamic_shapes_from_suggested_fixes(error.value.msg, shapes)
         assert repr(refined).replace("b", "a") == repr(wanted).replace("b", "a")
         assert export(model, args, dynamic_shapes=refined).module()(*args).shape == (5,)
-    with pytest.raises(UserError, match="also names.*'c'"):
+    with pytest.raises(UserError, match=r"also names.*'c'"):
         refine_dynamic_shapes_from_suggested_fixes("Suggested fixes:\n  c = 4", (a,))
 
 
