@@ -150,3 +150,46 @@ def test_operators_come_to_dispatch_under_their_names():
         x[0].flatten().softmax(0)
     assert seen == ["aten.add.Tensor", "aten.sum.default", "aten.sqrt_.default", "aten.select.int", "aten.view.default",
                     "aten._softmax.default"]
+
+
+def test_functions_on_tensors_ask_what_is_like_a_tensor():
+    class Like:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__
+
+    like = Like()
+    for function in (flambeau.numel, flambeau.is_complex, flambeau.is_floating_point, flambeau.is_nonzero,
+                     flambeau.nn.init.normal_, flambeau.nn.init.kaiming_uniform_):
+        assert function(like) == function.__name__
+
+
+def test_results_with_names_have_the_class_of_their_argument():
+    class Own(Tensor):
+        pass
+
+    values, indices = flambeau.ones(2, 3).as_subclass(Own).max(0)
+    assert type(values) is type(indices) is Own
+
+
+@pytest.mark.parametrize("optimizer", [flambeau.optim.SGD, flambeau.optim.Adam, flambeau.optim.RMSprop])
+def test_dispatch_modes_see_what_optimizers_do(optimizer):
+    class Names(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    seen, nets = [], [flambeau.nn.Linear(3, 2) for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    for net in nets:
+        net(flambeau.ones(4, 3)).pow(2).sum().backward()
+    optimizer(nets[0].parameters(), lr=0.1).step()
+    with Names():
+        optimizer(nets[1].parameters(), lr=0.1).step()
+    assert "aten.add_.Tensor" in seen or "aten.addcdiv_.default" in seen
+    flambeau.testing.assert_close(nets[0].weight, nets[1].weight)
+
+
+def test_the_spaces_of_overridable_functions():
+    known = flambeau.overrides.get_overridable_functions()
+    assert flambeau.add in known[flambeau] and flambeau.fft.fft in known[flambeau.fft] and known[pytest] == []

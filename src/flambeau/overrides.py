@@ -96,7 +96,15 @@ def get_overridable_functions():
     >>> flambeau.add in flambeau.overrides.get_overridable_functions()[flambeau]
     True
     """
-    return {space: list(functions.values()) for _, space, functions in _spaces()}
+    return _BySpace({space: list(functions.values()) for _, space, functions in _spaces()})
+
+
+class _BySpace(dict):
+    """Modules are found under each name that they are imported by; of others nothing is known."""
+
+    def __missing__(self, space):
+        name = getattr(space, "__name__", "").replace("torch", "flambeau", 1)
+        return next((found for known, found in self.items() if getattr(known, "__name__", None) == name), [])
 
 
 def get_ignored_functions():

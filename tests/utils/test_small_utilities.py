@@ -8,7 +8,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.utils import collect_env, deterministic, model_zoo, throughput_benchmark, weak
+from flambeau.utils import _python_dispatch, collect_env, deterministic, model_zoo, throughput_benchmark, weak
 
 
 def test_downloaded_once(tmp_path):
@@ -159,3 +159,11 @@ def test_archives_with_code_are_refused():
     assert not flambeau.package.is_from_package(Exception())
     with pytest.raises(TypeError, match="name"):
         flambeau.utils.set_module(Exception, 3)
+
+
+def test_dispatch_modes_are_told_and_left():
+    with _python_dispatch.BaseTorchDispatchMode() as mode:
+        assert _python_dispatch.any_torch_dispatch_mode_on_stack() and flambeau.ones(2).sum().item() == 2
+        with _python_dispatch._pop_mode_temporarily() as newest:
+            assert newest is mode and not _python_dispatch.any_torch_dispatch_mode_on_stack()
+    assert not _python_dispatch.any_torch_dispatch_mode_on_stack()

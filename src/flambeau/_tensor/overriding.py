@@ -177,6 +177,25 @@ def of_overrides(method):
     return asking
 
 
+def of_likes(function):
+    """Decorator: a function of a tensor asks the newest function mode, or the class of what it is given, first."""
+    @functools.wraps(function)
+    def asking(input, *args, **kwargs):
+        if (_modes.function or _overrides(type(input))) and has_torch_function((input,)):
+            found = overriding((input,), {}, "__torch_function__")
+            return asked(asking, found, (input, *args), kwargs, functools.partial(_declined, asking))
+        return function(input, *args, **kwargs)
+
+    return asking
+
+
+def _overrides(kind):
+    """Whether a class has a `__torch_function__` that is not the one of all tensors."""
+    method = getattr(kind, "__torch_function__", None)
+    return method is not None and getattr(method, "__func__", method) not in (
+        _default_torch_function, _C._disabled_torch_function_impl) and not issubclass(kind, Wrapped)
+
+
 def _declined(func, types):
     raise TypeError(f"{func.__name__}: __torch_function__ of {', '.join(t.__name__ for t in types)} returned "
                     "NotImplemented for this call")

@@ -3,7 +3,7 @@
 from .. import _C
 from ..ops.kinds import OPS
 from ..ops.views import broadcast_shape
-from .overriding import asked, overriding
+from .overriding import asked, of_likes, overriding
 
 
 def is_tensor(obj):
@@ -11,11 +11,13 @@ def is_tensor(obj):
     return isinstance(obj, _C.Tensor)
 
 
+@of_likes
 def is_floating_point(input):
     """Whether the tensor's dtype is a floating-point type."""
     return input.is_floating_point()
 
 
+@of_likes
 def is_complex(input):
     """Whether the tensor's dtype is complex."""
     return input.is_complex()
@@ -36,6 +38,7 @@ def detach_(input):
     return input.detach_()
 
 
+@of_likes
 def is_nonzero(input):
     """Whether the only element is not zero; RuntimeError for any other number of elements."""
     if input.numel() != 1:
@@ -44,6 +47,7 @@ def is_nonzero(input):
     return bool(input)
 
 
+@of_likes
 def numel(input):
     """Number of elements."""
     return input.numel()

@@ -8,6 +8,7 @@ import warnings
 
 from .. import empty_like, no_grad, randperm
 from .._shown import shown
+from .._tensor.overriding import of_likes
 
 _GAINS = {
     **dict.fromkeys(("linear", "sigmoid", "conv1d", "conv2d", "conv3d"), 1.0),
@@ -37,12 +38,14 @@ def calculate_gain(nonlinearity, param=None):
     return _GAINS[nonlinearity]
 
 
+@of_likes
 @no_grad()
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
     """Uniform in [a, b)."""
     return tensor.uniform_(a, b, generator=generator)
 
 
+@of_likes
 @no_grad()
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
     """Normal with the given mean and standard deviation."""
@@ -89,6 +92,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     raise RuntimeError(f"trunc_normal_: [{a}, {b}] holds too little of the normal distribution ({mean}, {std})")
 
 
+@of_likes
 @no_grad()
 def constant_(tensor, val):
     """Every element `val`."""
@@ -176,6 +180,7 @@ def _nothing_to_do(tensor):
     return False
 
 
+@of_likes
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
     """Uniform in ±gain sqrt(3 / fan)   (He et al. 2015); `a` is the slope of leaky_relu."""
     if _nothing_to_do(tensor):

@@ -47,7 +47,8 @@ def recorded_step(optimizer, group):
 
 
 def composed_step(optimizer, params, group):
-    """One update by operators, in place: of parameters whose `__torch_dispatch__` computes, for want of memory."""
+    """One update by operators, in place: of parameters whose `__torch_dispatch__` computes, for want of memory, and of
+    all where a dispatch mode is to see what is done."""
     with flambeau.no_grad():
         for param in params:
             if param.grad is not None:

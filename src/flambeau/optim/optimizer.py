@@ -10,7 +10,7 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
-from .._tensor.overriding import takes_dispatch
+from .._tensor.overriding import dispatches, takes_dispatch
 from ..utils.hooks import RemovableHandle
 from ._for_others import ParamsT as ParamsT
 from ._for_others import _default_to_fused_or_foreach as _default_to_fused_or_foreach
@@ -315,6 +315,9 @@ class Optimizer:
         if group["differentiable"]:
             recorded_step(self, group)
             return
+        if dispatches(()) and not any(_wraps(param.grad) for param in group["params"]):
+            composed_step(self, group["params"], group)  # the mode sees operators
+            return
         if any(map(takes_dispatch, {type(param) for param in group["params"]})):
             spread = [param for param in group["params"] if is_spread(param)]
             step_on_parts(self, kind, group, spread, keys, numbers, flags)
@@ -328,13 +331,16 @@ class Optimizer:
         """The update of parameters of one device."""
         new = _C.optim_step(kind, params, self.state, keys, numbers, flags, None)
         if new is not None:
-            apart = [param for param in new if _wraps(param.grad)]
+            wrappers = [param for param in new if _computes(param.grad)]
+            apart = [param for param in new if _wraps(param.grad) and not _among(param, wrappers)]
             if apart:
                 self._own_check_sparse(group)
-            fresh = [param for param in new if not _among(param, apart) and not _made_dense(self.state[param])]
+            others = wrappers + apart
+            fresh = [param for param in new if not _among(param, others) and not _made_dense(self.state[param])]
             for param in fresh:
                 self._own_begin(param, self.state[param], group)
-            _C.optim_step(kind, params, self.state, keys, numbers, flags, fresh + apart)
+            _C.optim_step(kind, params, self.state, keys, numbers, flags, fresh + others)
+            composed_step(self, wrappers, group)
             with flambeau.no_grad():
                 for param in apart:
                     self._own_sparse_step(param, _coordinates(param.grad), self.state[param], group)

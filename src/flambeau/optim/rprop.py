@@ -43,7 +43,8 @@ class Rprop(ComposedOptimizer):
         agreement = (grad * state["prev"]).detach()
         turned = agreement < 0
         factor = flambeau.ones_like(agreement).masked_fill_(agreement > 0, grow).masked_fill_(turned, shrink)
-        state["step_size"].mul_(factor).clamp_(least, most)
+        state["step_size"].mul_(factor)
+        state["step_size"].clamp_(least, most)
         grad = grad.masked_fill(turned, 0)
         param.addcmul_(grad.sign(), state["step_size"], value=-1)
         state["prev"].copy_(grad)

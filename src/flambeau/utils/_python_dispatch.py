@@ -4,7 +4,7 @@ import contextlib
 
 from .. import _C
 from .._tensor.overriding import TorchDispatchMode as TorchDispatchMode
-from .._tensor.overriding import _modes, _update, dispatch_modes
+from .._tensor.overriding import _modes, _Off, _update, dispatch_modes
 
 _get_current_dispatch_mode_stack = dispatch_modes
 
@@ -74,6 +74,13 @@ def _is_inplace(op):
     return op.is_inplace or (op.name.endswith("_") and not op.name.endswith("__"))
 
 
+class BaseTorchDispatchMode(TorchDispatchMode):
+    """A mode that changes nothing."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
 # --- which modes there are --------------------------------------------------------------------------------------------
 
 def _get_current_dispatch_mode():
@@ -98,3 +105,21 @@ def _disable_current_modes():
     finally:
         _modes.dispatch[:] = before
         _update()
+
+
+def any_torch_dispatch_mode_on_stack():
+    """Whether there is a dispatch mode.
+
+    >>> from flambeau.utils._python_dispatch import BaseTorchDispatchMode, any_torch_dispatch_mode_on_stack
+    >>> with BaseTorchDispatchMode():
+    ...     any_torch_dispatch_mode_on_stack()
+    True
+    """
+    return bool(_modes.dispatch)
+
+
+@contextlib.contextmanager
+def _pop_mode_temporarily():
+    """Context without the newest dispatch mode, which it gives."""
+    with _Off(_modes.dispatch) as mode:
+        yield mode

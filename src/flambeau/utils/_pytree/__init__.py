@@ -30,6 +30,7 @@ from ._nodes import is_structseq_class as is_structseq_class
 from ._nodes import is_structseq_instance as is_structseq_instance
 from ._nodes import key_get as key_get
 from ._nodes import keystr as keystr
+from ._register import _deregister_pytree_node as _deregister_pytree_node
 from ._register import _register_namedtuple as _register_namedtuple
 from ._register import _register_pytree_node as _register_pytree_node
 from ._register import register_constant as register_constant
@@ -40,6 +41,7 @@ from ._spec import TreeSpec as TreeSpec
 from ._spec import broadcast_prefix as broadcast_prefix
 from ._spec import tree_flatten as tree_flatten
 from ._spec import tree_flatten_with_path as tree_flatten_with_path
+from ._spec import tree_is_leaf as _is_leaf
 from ._spec import tree_is_leaf as tree_is_leaf
 from ._spec import tree_iter as tree_iter
 from ._spec import tree_leaves as tree_leaves

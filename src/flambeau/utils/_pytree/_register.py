@@ -47,6 +47,22 @@ def _register_pytree_node(cls, flatten_fn, unflatten_fn, to_str_fn=None, maybe_f
     register_pytree_node(cls, flatten_fn, unflatten_fn, **options)
 
 
+def _deregister_pytree_node(cls):
+    """Objects of a class that was registered are leaves again.
+
+    >>> from flambeau.utils import _pytree
+    >>> kind = type("Kind", (), {})
+    >>> _pytree.register_pytree_node(kind, lambda x: ([1], None), lambda children, context: kind())
+    >>> _pytree._deregister_pytree_node(kind)
+    >>> len(_pytree.tree_leaves([kind(), 2]))
+    2
+    """
+    if cls not in SUPPORTED_NODES:
+        raise ValueError(f"_deregister_pytree_node: {shown(cls)} has not been registered")
+    del SUPPORTED_NODES[cls]
+    CONSTANTS.pop(cls, None)
+
+
 def _chosen_fields(cls, field_names, drop_field_names):
     """The names of the fields that are children."""
     known = getattr(cls, "__dataclass_fields__", None)
