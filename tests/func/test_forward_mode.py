@@ -118,6 +118,13 @@ def test_linearize():
     assert_close(push(2 * V), 2 * pushed)
 
 
+def test_linearize_in_vmap_leaves_no_history():
+    _, push = linearize(flambeau.sin, X)
+    pushed = flambeau.vmap(push)(flambeau.stack([V, 2 * V]))
+    assert not pushed.requires_grad
+    assert_close(pushed, flambeau.stack([push(V), push(2 * V)]))
+
+
 def test_structures_and_aux():
     _, pushed, aux = jvp(lambda d: ({"y": d["a"] * d["b"]}, d["a"] + 1), ({"a": X, "b": V},), ({"a": V, "b": X},),
                              has_aux=True)

@@ -7,7 +7,7 @@ from ..ops.kinds import OPS
 from ..utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 from .dual import Dual, DualFrame
 from .levels import innermost
-from .reverse import _standard_basis, jacrev, needs_gradient, pick, place, split_aux, vjp, without_history
+from .reverse import _standard_basis, jacrev, needs_gradient, pick, place, split_aux, vjp
 from .vmap import check_chunk_size, vmap
 
 
@@ -174,7 +174,7 @@ def linearize(func, *primals):
         _, transpose = vjp(lambda *u: pull(tree_unflatten(u, out_spec), create_graph=True), *zeros)
         pushed = transpose(tree_unflatten(moves, in_spec))
         if not (_C.is_grad_enabled() and any(needs_gradient(v) for v in (*inputs, *moves))):
-            pushed = [without_history(p) for p in pushed]
+            pushed = [p.detach() for p in pushed]  # at every level
         return tree_unflatten(list(pushed), out_spec)
 
     return output, push
