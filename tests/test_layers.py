@@ -29,7 +29,7 @@ LAYERS = [
     {"_symbolic"},
     {"_nested", "_sparse", "_quantized", "_subclasses"},
     {"_absent", "_layouts", "control_flow", "storage", "library", "monitor", "profiler", "testing",
-     "utils._python_dispatch", "utils._selective", "utils.data", "utils.dlpack"},
+     "utils._mode_utils", "utils._python_dispatch", "utils._selective", "utils.data", "utils.dlpack"},
     {"_graph", "_higher_order_ops", "cpu", "cuda", "masked", "mps", "mtia",
      "nested", "sparse", "types", "utils.checkpoint", "xpu"},
     {"accelerator", "distributed"},

@@ -5,6 +5,7 @@ import pytest
 import flambeau
 from flambeau import Tensor
 from flambeau.overrides import TorchDispatchMode, TorchFunctionMode
+from flambeau.utils._mode_utils import all_same_mode, no_dispatch
 from flambeau.utils._pytree import tree_map
 
 
@@ -193,3 +194,16 @@ def test_dispatch_modes_see_what_optimizers_do(optimizer):
 def test_the_spaces_of_overridable_functions():
     known = flambeau.overrides.get_overridable_functions()
     assert flambeau.add in known[flambeau] and flambeau.fft.fft in known[flambeau.fft] and known[pytest] == []
+
+
+def test_a_class_goes_past_its_own_dispatch():
+    class Doubled(Tensor):
+        __torch_function__ = flambeau._C._disabled_torch_function_impl
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            with no_dispatch():
+                return func(*args, **(kwargs or {})) * 2
+
+    x = flambeau.Tensor._make_subclass(Doubled, flambeau.ones(2, dtype=flambeau.complex64))
+    assert x.abs().tolist() == [2, 2] and x.conj().exp().shape == (2,) and all_same_mode([x, x])

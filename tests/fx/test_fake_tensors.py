@@ -30,6 +30,14 @@ def test_training(optimizer):
     assert all(type(p) is FakeTensor and type(p.grad) is FakeTensor for p in model.parameters())
 
 
+def test_numbers_are_known_until_the_form_changes():
+    with FakeTensorMode():
+        x, y = flambeau.tensor([1]), flambeau.tensor([2])
+        x.resize_(2)
+        y.data = flambeau.ones(3, dtype=flambeau.int64)
+    assert x.shape == (2,) and x.constant is None and y.constant is None
+
+
 def test_numbers_are_known_until_values_without_one_are_written():
     with FakeTensorMode():
         count = flambeau.tensor(4.0)

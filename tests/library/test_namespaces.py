@@ -38,8 +38,12 @@ def test_decorators_with_a_library():
 
     space, x = flambeau.ops.decorated_library, flambeau.ones(1)
     assert space.triple(x).item() == 3 and triple(x).item() == 3 and space.half(x).item() == half(x).item() == 0.5
-    impl(Library("decorated_library", "IMPL"), space.half.default, "Meta")(lambda x: x)
+    more = Library("decorated_library", "IMPL")
+    impl(more, space.half.default, "Meta")(lambda x: x)
     assert space.half(x.to("meta")).shape == (1,)
+    del more  # what it registered ends with it
+    with pytest.raises(RuntimeError, match="register_fake"):
+        space.half(x.to("meta"))
 
 
 def test_what_a_library_refuses():

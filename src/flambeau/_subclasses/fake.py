@@ -92,6 +92,8 @@ class FakeTensor(_C.Tensor):
 
     def _become(self, meta):
         """Another form and memory for this tensor."""
+        if self.constant is not None:
+            self.fake_mode._forget(self)
         self.meta = meta
         _C.set_like(self, FakeTensor(meta, self.device, self.fake_mode), 0)
 

@@ -1,6 +1,7 @@
 """What users call to register operators, their implementations and their rules."""
 
 import contextlib
+import sys
 from functools import partial
 from warnings import warn
 
@@ -151,7 +152,7 @@ def _tags(name, tags):
 
 
 def _owned(lib, op):
-    """`lib` is the Library that the operator belongs to. Registrations stay until the program ends."""
+    """`lib` is the Library that the operator belongs to."""
     if lib is None:
         return
     if not isinstance(lib, Library):
@@ -315,6 +316,8 @@ _DEFINED = set()  #: namespaces that a Library of kind "DEF" defines
 class Library:
     """A namespace to define operators in: Library("mylib", "DEF"), or to add to ("FRAGMENT", "IMPL").
 
+    What is registered through it lasts as long as the object: keep it.
+
     >>> import flambeau
     >>> lib = flambeau.library.Library("example2", "DEF")
     >>> lib.define("plus(Tensor x, int k=1) -> Tensor")
@@ -323,6 +326,8 @@ class Library:
     >>> flambeau.ops.example2.plus(flambeau.zeros(1))
     tensor([1.])
     """
+
+    _undo, kind = (), ""  # of one that could not be made
 
     def __init__(self, ns, kind, dispatch_key=""):
         if kind not in ("DEF", "IMPL", "FRAGMENT"):
@@ -341,8 +346,12 @@ class Library:
     def __repr__(self):
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})"
 
+    def __del__(self):
+        if not sys.is_finalizing():
+            self._destroy()
+
     def _destroy(self):
-        """Takes back what was registered through it: operators, and implementations of others."""
+        """Takes back what was registered through it: operators, and implementations of others. So does its end."""
         while self._undo:
             self._undo.pop()()
         if self.kind == "DEF":

@@ -10,7 +10,7 @@ from ._swap import swap_tensors as swap_tensors
 #: where `find_package(Flambeau)` finds the library that runs exported programs without Python
 cmake_prefix_path = __file__.rpartition("/utils/")[0] + "/share/cmake"
 
-_LAZY = ("_python_dispatch", "_pytree", "backend_registration", "benchmark", "bottleneck", "checkpoint",
+_LAZY = ("_mode_utils", "_python_dispatch", "_pytree", "backend_registration", "benchmark", "bottleneck", "checkpoint",
          "collect_env", "cpp_extension", "data", "deterministic", "dlpack", "flop_counter", "mkldnn",
          "mobile_optimizer", "model_zoo", "module_tracker", "tensorboard", "throughput_benchmark", "weak")
 
