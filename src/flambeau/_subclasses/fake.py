@@ -32,6 +32,10 @@ class DynamicOutputShapeException(RuntimeError):
         self.func = func
 
 
+class UnsupportedOperatorException(RuntimeError):
+    """Nothing says how the result of an operator looks."""
+
+
 class UnsupportedFakeTensorException(RuntimeError):
     """Of a tensor that has no fake form."""
 

@@ -13,6 +13,7 @@ from .fake import DataDependentOutputException as DataDependentOutputException
 from .fake import DynamicOutputShapeException as DynamicOutputShapeException
 from .fake import FakeTensor as FakeTensor
 from .fake import UnsupportedFakeTensorException as UnsupportedFakeTensorException
+from .fake import UnsupportedOperatorException as UnsupportedOperatorException
 from .fake import is_fake as is_fake
 from .fake import leaves, value_of
 from .symbolic_rules import OF_VALUES, run_open

@@ -8,6 +8,7 @@ import flambeau
 
 from .._graph.exporting import exporting
 from .._shown import class_name
+from .._subclasses.fake_tensor import UnsupportedOperatorException
 from .._symbolic.shape_env import ConstraintViolationError
 from ..fx.proxy import _stack
 from ..utils._pytree import tree_map
@@ -19,6 +20,7 @@ from .dynamic_shapes import Dim, DimHint
 #: Python reads
 FailureType = enum.Enum("FailureType", "CONSTRAINT_VIOLATION_ERROR DATA_DEPENDENT_ERROR MISSING_FAKE_KERNEL",
                         module=__name__)
+FailureType.__str__ = lambda kind: kind.name
 
 
 @dataclass
@@ -105,8 +107,8 @@ def _with_open_sizes(mod, args, kwargs, dynamic_shapes, options, report):
         except (TypeError, ValueError):  # the call is wrong, or its arguments: export has said how
             raise
         except (RuntimeError, NotImplementedError) as error:
-            kind = FailureType.MISSING_FAKE_KERNEL if isinstance(error, NotImplementedError) else \
-                FailureType.DATA_DEPENDENT_ERROR
+            missing = isinstance(error, (NotImplementedError, UnsupportedOperatorException))
+            kind = FailureType.MISSING_FAKE_KERNEL if missing else FailureType.DATA_DEPENDENT_ERROR
             return None, FailureReport(kind, f"{class_name(type(error))}: {error}")
     return None, refusal
 

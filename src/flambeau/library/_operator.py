@@ -9,6 +9,7 @@ import functools
 
 from .. import _C
 from .._shown import shown
+from .._subclasses.fake import UnsupportedOperatorException
 from .._tensor.overriding import dispatches, handle_torch_dispatch
 from ..amp.autocast_mode import is_autocast_enabled
 from ..autograd.function import Function
@@ -125,8 +126,9 @@ class Operator:
         if implementation is None:
             if self.schema.returns in (("()",), ()):
                 return None
-            raise RuntimeError(f"{self.qualified}: nothing says which shape and dtype its result has without data; add "
-                               f"a function that does with `{self.name}.register_fake`")
+            raise UnsupportedOperatorException(
+                f"{self.qualified}: nothing says which shape and dtype its result has without data; add a function "
+                f"that does with `{self.name}.register_fake`")
         with answering(getattr(self.packet, self.overload), mode):
             return implementation(*args, **kwargs)
 
