@@ -11,7 +11,7 @@ from ..ops.copies import _to_copy
 from ..ops.kinds import OPS
 from ..utils.hooks import RemovableHandle
 from . import queries
-from .overriding import of_overrides, takes_dispatch
+from .overriding import _modes, ask, of_overrides, overrides, takes_dispatch
 
 #: dtypes, memory formats and layouts that are public in flambeau
 CONSTANTS = (
@@ -161,7 +161,6 @@ def type_as(self, other):
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 @method
-@of_overrides
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Adds the gradient of this tensor with respect to every leaf to the leaf's `grad`.
 
@@ -173,10 +172,15 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
     >>> x.grad
     tensor([2., 4.])
     """
-    plain = type(self) is Tensor or not takes_dispatch(type(self))  # else the gradient is of the class, too
+    plain = type(self) is Tensor
+    if not plain or _modes.function:
+        if overrides(self):
+            given = {"gradient": gradient, "retain_graph": retain_graph, "create_graph": create_graph, "inputs": inputs}
+            return ask(Tensor.backward, self, (), given)
+        plain = not takes_dispatch(type(self))  # else the gradient is of the class, too
     if plain and gradient is None and not create_graph and inputs is None:
         return _C.backward_scalar(self, bool(retain_graph))
-    _backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    return _backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 @method

@@ -167,14 +167,22 @@ def of_overrides(method):
     """Decorator: a method of tensors that is no operator asks the newest function mode, or their class, first."""
     @functools.wraps(method)
     def asking(self, *args, **kwargs):
-        if (_modes.function or type(self) is not _C.Tensor) and not isinstance(self, Wrapped) \
-                and has_torch_function((self,)):
-            found = overriding((self, *args), {}, "__torch_function__")
-            if found or _modes.function:
-                return asked(asking, found, (self, *args), kwargs, functools.partial(_declined, asking))
+        if (_modes.function or type(self) is not _C.Tensor) and overrides(self):
+            return ask(asking, self, args, kwargs)
         return method(self, *args, **kwargs)
 
     return asking
+
+
+def overrides(self):
+    """Whether a function mode, or the class of a tensor, is to be asked about its methods."""
+    return not isinstance(self, Wrapped) and has_torch_function((self,))
+
+
+def ask(method, self, args, kwargs):
+    """The answer to a method of a tensor where there is one to be asked."""
+    found = overriding((self, *args), {}, "__torch_function__")
+    return asked(method, found, (self, *args), kwargs, functools.partial(_declined, method))
 
 
 def of_likes(function):
