@@ -165,14 +165,6 @@ def test_functions_on_tensors_ask_what_is_like_a_tensor():
         assert function(like) == function.__name__
 
 
-def test_results_with_names_have_the_class_of_their_argument():
-    class Own(Tensor):
-        pass
-
-    values, indices = flambeau.ones(2, 3).as_subclass(Own).max(0)
-    assert type(values) is type(indices) is Own
-
-
 @pytest.mark.parametrize("optimizer", [flambeau.optim.SGD, flambeau.optim.Adam, flambeau.optim.RMSprop])
 def test_dispatch_modes_see_what_optimizers_do(optimizer):
     class Names(TorchDispatchMode):

@@ -24,7 +24,7 @@ def schema(op):
         arguments = _marked(arguments, "Tensor(a!)")
     elif record.kind == "view":
         arguments = _marked(arguments, "Tensor(a)")
-    name = overload(op)
+    name = overload_name(op)
     return FunctionSchema(f"aten::{op.name.partition('.')[0]}{'' if name == 'default' else '.' + name}{arguments}")
 
 
@@ -60,7 +60,7 @@ def overloads(name):
 
 
 @cache
-def overload(op):
+def overload_name(op):
     """The name of the overload that an operator's record is most like.
 
     One record has all of PyTorch's overloads that differ in what a number or a tensor is: of these, the tensors'.

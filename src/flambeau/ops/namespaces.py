@@ -308,7 +308,7 @@ def _packet_of(op):
 
 
 _C.Op.overloadpacket = _C.Op._overloadpacket = property(_packet_of)
-_C.Op._overloadname = property(lambda op: import_module(_DESCRIBING["module"]).overload(op))
+_C.Op._overloadname = property(lambda op: import_module(_DESCRIBING["module"]).overload_name(op))
 _C.Op._schema = property(lambda op: import_module(_DESCRIBING["module"]).schema(op))
 _C.Op.tags = property(lambda op: import_module(_DESCRIBING["module"]).tags(op))
 _C.Op.__str__ = lambda op: f"aten.{op.name.partition('.')[0]}.{op._overloadname}"
@@ -326,7 +326,7 @@ def late(name, module):
 
 
 def described_by(module):
-    """Names what tells of operators when one is asked: `schema(op)`, `tags(op)` and `overload(op)` of the module."""
+    """Names what tells of operators when one is asked: `schema(op)`, `tags(op)`, `overload_name(op)` of it."""
     _DESCRIBING["module"] = module
 
 
