@@ -265,7 +265,7 @@ def _without_defaults(function, args, kwargs):
 def _as_of(target, function, args, kwargs):
     """The arguments of a form (`var.correction`) as the operator that it is a form of takes them: by their names from
     where the places differ."""
-    if target is function or getattr(target, "kind", None) != "composite":
+    if target is function or not isinstance(function, _C.Op) or getattr(target, "kind", None) != "composite":
         return args, kwargs
     own, its = (list(inspect.signature(op).parameters) for op in (function, target))
     same = next((k for k, (a, b) in enumerate(zip(own, its)) if a != b), len(args))
