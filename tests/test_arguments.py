@@ -149,7 +149,7 @@ REASONS = {
         as_torch/tree/_C/__init__: _log_api_usage_once event, _jit_set_profiling_mode mode,
         _jit_set_num_profiled_runs size, _get_graph_executor_optimize new_setting;
         as_torch/tree/_dynamo/__init__: mark_dynamic t index hint_override min max specialize_on,
-        mark_static t index, mark_static_address t guard;
+        mark_static t index, mark_static_address t guard; as_torch/tree/_inductor/__init__: list_mode_options dynamic;
         jit/__init__: script optimize _frames_up _rcb example_inputs, ignore kwargs,
         annotate the_type""",
     "of downloaded programs, which are refused: those of local folders need no download, no trust, no report": """

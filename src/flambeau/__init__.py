@@ -68,6 +68,8 @@ from .version import __version__ as __version__
 # every operator whose record says it is public here; dtypes, memory formats and layouts
 globals().update(_ops.public(""))
 _ops.late("quantized", f"{__name__}._quantized.operators")
+for _each in ("_c10d_functional", "c10d_functional", "c10d"):
+    _ops.late(_each, f"{__name__}.distributed._operators")
 _ops.described_by(f"{__name__}.library._of_records")
 globals().update({_name: getattr(_C, _name) for _name in _methods.CONSTANTS})
 half, double = _C.float16, _C.float64
@@ -102,7 +104,8 @@ _LAZY_FROM = {
                  "get_device_module",
     "_tensor.private": "_check _check_index _check_value _check_type _check_not_implemented _check_with _check_is_size "
                        "_check_tensor_all _check_tensor_all_with _assert_async _shape_as_tensor "
-                       "_softmax_backward_data _log_softmax_backward_data",
+                       "_softmax_backward_data _log_softmax_backward_data "
+                       "_has_compatible_shallow_copy_type",
     "_tensor.dlpack": "from_dlpack to_dlpack",
     "_sparse.construct": "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
                          "sparse_compressed_tensor",

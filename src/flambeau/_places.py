@@ -8,11 +8,14 @@ _TABLE = """
 _higher_order_ops.associative_scan control_flow associative_scan
 _higher_order_ops.cond control_flow cond
 _higher_order_ops.map control_flow map
+_higher_order_ops.inline_asm_elementwise _higher_order_ops inline_asm_elementwise
+_higher_order_ops.out_dtype _higher_order_ops out_dtype
 _higher_order_ops.scan control_flow scan
 _higher_order_ops.while_loop control_flow while_loop
 autograd.profiler_util autograd._profiler_events EventList FunctionEvent
 autograd.variable autograd.function Variable
 cuda.amp.autocast_mode cuda.amp autocast custom_bwd custom_fwd
+cuda.amp.common cuda.amp amp_definitely_not_available
 cuda.amp.grad_scaler cuda.amp GradScaler
 cuda.memory cuda caching_allocator_alloc caching_allocator_delete caching_allocator_disabled caching_allocator_enable
 cuda.memory cuda change_current_allocator CUDAPluggableAllocator empty_cache get_allocator_backend list_gpu_processes
@@ -63,18 +66,21 @@ distributions.von_mises distributions.location_scale VonMises
 distributions.weibull distributions.positive Weibull
 distributions.wishart distributions.matrices Wishart
 distributed._composable.fsdp distributed.fsdp fully_shard FSDPModule MixedPrecisionPolicy CPUOffloadPolicy OffloadPolicy
+distributed._composable_state distributed.fsdp._state _get_module_state
 distributed._tensor distributed.tensor DTensor Shard Replicate Partial Placement DeviceMesh distribute_tensor
 distributed._tensor distributed.tensor distribute_module
 distributed._tensor.api distributed.tensor DTensor distribute_tensor distribute_module
 distributed._tensor.device_mesh distributed.device_mesh DeviceMesh init_device_mesh
+distributed._tensor.experimental distributed.tensor.experimental implicit_replication context_parallel
 distributed._tensor.placement_types distributed.tensor Shard Replicate Partial Placement
 distributed._tensor.placement_types distributed.tensor._dtensor_spec DTensorSpec TensorMeta
 distributed.checkpoint.filesystem distributed.checkpoint._storage_info _StorageInfo
 distributed.constants distributed default_pg_timeout
+distributed.fsdp._common_utils distributed.fsdp.fully_sharded_data_parallel _FSDPState
 distributed.distributed_c10d distributed all_gather all_reduce broadcast barrier Backend get_rank get_world_size group
 distributed.distributed_c10d distributed GroupMember init_process_group is_initialized ProcessGroup ReduceOp
 distributed.distributed_c10d distributed is_nccl_available is_gloo_available is_mpi_available is_xccl_available
-distributed.distributed_c10d distributed._groups _get_default_group _pg_map _rank_not_in_group
+distributed.distributed_c10d distributed._groups _get_default_group _get_global_rank _pg_map _rank_not_in_group
 distributed.distributed_c10d distributed._groups _resolve_process_group
 distributed.distributed_c10d distributed Store TCPStore FileStore HashStore PrefixStore Work P2POp DistBackendError
 distributed.distributed_c10d distributed DistError DistNetworkError DistStoreError reduce reduce_scatter
@@ -105,6 +111,9 @@ fx._symbolic_trace fx._concrete PH PHBase PHWithMeta _assert_is_none
 fx.graph fx._codegen CodeGen PythonCode _BoxedCodeGen
 fx.graph fx._pytree_codegen _PyTreeCodeGen _PyTreeInfo
 library library._library Library
+_library.infer_schema library infer_schema
+sparse._triton_ops_meta _absent.triton get_meta minimize update
+utils._triton _absent.triton has_triton has_triton_package has_triton_tma has_triton_tma_device
 nn.attention _attention_ways SDPBackend
 nn.modules.activation nn.modules.attention MultiheadAttention
 nn.modules.batchnorm nn.modules.lazy LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d

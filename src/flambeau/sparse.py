@@ -25,6 +25,7 @@ globals().update(refusals("sparse", _SEMI_STRUCTURED, """
     fuse_transpose_cusparselt, alg_id_cusparselt, requires_grad)
 """))
 globals().update(SPARSE_TYPES)
+globals()["SparseSemiStructuredTensor"]._DEFAULT_ALG_ID = 0  # which functions have as a default
 
 
 class check_sparse_tensor_invariants:

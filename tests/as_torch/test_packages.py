@@ -40,6 +40,59 @@ USES = [
     ("diffusers", "from torch.overrides import get_default_nowrap_functions as f; "
                   "assert f() == {torch.Tensor.grad.__get__, torch.Tensor._base.__get__}"),
     ("torch_geometric", "from torch.distributed import rpc; assert not rpc.is_available()"),
+    ("opacus", "from torch.utils.data.dataloader import _collate_fn_t, _worker_init_fn_t; "
+               "from torch.distributed._tensor.experimental import implicit_replication"),
+    ("fastai", "import typing; assert typing.get_type_hints(torch.nn.CrossEntropyLoss())['training'] is bool"),
+    ("open_clip", "from torch import TensorType; assert isinstance(TensorType, type)"),
+    ("dynamic_network_architectures", "from torch.nn.modules.conv import _ConvTransposeNd as transposed; "
+                                      "assert isinstance(torch.nn.ConvTranspose3d(1, 1, 1), transposed)"),
+    ("pytorch_forecasting", "from torch.distributions.transforms import _clipped_sigmoid as f; "
+                            "assert 0 < f(torch.tensor(-300.)) and f(torch.tensor(300.)) < 1"),
+    ("zuko", "from torch.nn.utils.stateless import _reparametrize_module as replaced; m = torch.nn.Linear(1, 1)\n"
+             "with replaced(m, dict(weight=torch.ones(1, 1), bias=torch.ones(1))): assert m(torch.ones(1)) == 2"),
+    ("torchaudio", "F = torch.nn.functional; mask = torch.tensor([True, False]); "
+                   "assert F._canonical_mask(mask, 'mask', F._none_or_dtype(None), '', torch.float32).tolist() == "
+                   "[-torch.inf, 0]; assert F._none_or_dtype(mask) is torch.bool"),
+    ("torchtnt", "from torch.distributed.elastic.utils.distributed import get_free_port; assert get_free_port() > 0; "
+                 "from torch.distributed._composable_state import _get_module_state as f; "
+                 "from torch.distributed.fsdp._common_utils import _FSDPState; assert f(torch.nn.ReLU()) is None"),
+    ("torchtnt", "assert isinstance(torch.ops.aten, torch._ops._OpNamespace)"),
+    ("torchopt", "import torch.distributed.autograd as autograd; assert not autograd.is_available(); "
+                 "from torch.distributed.autograd import context"),
+    ("fairscale", "from torch.distributed.distributed_c10d import _get_global_rank; "
+                  "from torch.cuda.amp.common import amp_definitely_not_available as f; "
+                  "assert f() is not torch.cuda.is_available()"),
+    ("heavyball", "from torch._dynamo import config\n"
+                  "with torch._dynamo.utils.disable_cache_limit(): assert config.recompile_limit > 8\n"
+                  "assert config.recompile_limit == 8"),
+    ("transformers", "from torch._inductor import config; config.coordinate_descent_tuning = True; "
+                     "torch._inductor.config.triton.unique_kernel_names = True\n"
+                     "with config.patch({'triton.cudagraphs': True}): assert config.triton.cudagraphs\n"
+                     "assert not config.triton.cudagraphs and torch._inductor.list_mode_options('default') == {}"),
+    ("diffusers", "from torch.distributed._functional_collectives import AsyncCollectiveTensor as waiting; "
+                  "assert not isinstance(torch.ones(1), waiting); torch._inductor.cudagraph_mark_step_begin()"),
+    ("speechbrain", "from torch.utils.data._utils.pin_memory import pin_memory; assert pin_memory(['a']) == ['a']"),
+    ("monai", "from torch.utils.data._utils import worker; assert worker._worker_info is None"),
+    ("trl", "seen = []; x = torch.ones(1, requires_grad=True); x.register_hook(lambda g: seen.append("
+            "torch._C._current_graph_task_id())); (x * 2).backward(); "
+            "assert seen[0] >= 0 and torch._C._current_graph_task_id() == -1"),
+    ("torchao", "import warnings; from torch._dynamo.utils import warn_once\n"
+                "with warnings.catch_warnings(record=True) as seen: warn_once('a'); warn_once('a')\n"
+                "assert len(seen) == 1"),
+    ("torchao", "from torch.utils._triton import has_triton; assert not has_triton(); "
+                "from torch.sparse._triton_ops_meta import get_meta, minimize, update"),
+    ("torchao", "from torch._prims_common import make_contiguous_strides_for as f, suggest_memory_format as g; "
+                "assert f((2, 3, 4)) == (12, 4, 1) and f((2, 3, 4), row_major=False) == (12, 1, 3) and f(()) == (); "
+                "x = torch.ones(1, 2, 3, 4); assert g(x) is torch.contiguous_format; "
+                "assert g(x.to(memory_format=torch.channels_last)) is torch.channels_last"),
+    ("torchao", "from torch._library.infer_schema import infer_schema; from torch._C import Tag; "
+                "from torch._inductor.decomposition import register_decomposition; "
+                "from torch._higher_order_ops.inline_asm_elementwise import inline_asm_elementwise"),
+    ("torchao", "f = torch._has_compatible_shallow_copy_type; x = torch.ones(1); "
+                "assert f(x, x.double()) and not f(x, x.to('meta')) and not f(x, x.to_sparse())"),
+    ("torchao", "c10d = torch.ops._c10d_functional; table = {c10d.all_gather_into_tensor.default: 1, "
+                "torch.ops.c10d_functional.wait_tensor.default: 2, torch.ops.c10d.scatter_.default: 3}; "
+                "x = torch.ones(1); assert c10d.wait_tensor(x) is x and len(table) == 3"),
     ("torch_geometric", "x = torch.eye(2).to_sparse(); y = torch.ones(2, 2); "
                         "assert torch.ops.aten._sparse_addmm.default(y, x, y, beta=3).tolist() == [[4, 4], [4, 4]]"),
 ]
@@ -218,3 +271,35 @@ print([node.op for node in graph.nodes], [n.target for n in graph.nodes if n.op 
 """
     assert served(code) == ("['placeholder', 'call_module', 'call_function', 'get_attr', 'call_function', 'output'] "
                             "['shift']")
+
+
+def test_a_compiled_part_that_a_package_can_do_without(tmp_path):
+    """torchaudio loads its library where there is a file; what it does without one runs here."""
+    package = tmp_path / "torchaudio" / "_extension"
+    package.mkdir(parents=True)
+    (tmp_path / "torchaudio" / "__init__.py").write_text("import torch\nfrom . import _extension")
+    (package / "utils.py").write_text("import torch\ndef _load_lib(lib):\n"
+                                      "    torch.ops.load_library(lib)\n    return True\n")
+    (package / "__init__.py").write_text("from .utils import _load_lib\navailable = _load_lib('_torchaudio')\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from torchaudio import _extension as e; print(e.available)"
+    assert served(code) == "False"
+
+
+def test_loaders_of_ones_own_are_passed_over():
+    """fastai's loaders give PyTorch's passes an object that has a loader's attributes."""
+    code = """
+import torch
+from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+class Loader:
+    _auto_collation, collate_fn, drop_last, in_order, timeout = False, staticmethod(lambda x: x), False, True, 0
+    _index_sampler, generator, prefetch_factor, pin_memory = None, None, 2, False
+    worker_init_fn = multiprocessing_context = None
+    _dataset_kind = _DatasetKind.Iterable
+    def __init__(self, workers):
+        self.dataset, self.num_workers = self, workers
+    def __iter__(self):
+        return iter([torch.tensor([1, 2]), torch.tensor([3])])
+passes = _SingleProcessDataLoaderIter(Loader(0)), _MultiProcessingDataLoaderIter(Loader(1))
+print(*[[x.tolist() for x in each] for each in passes])
+"""
+    assert served(code) == "[[1, 2], [3]] [[1, 2], [3]]"

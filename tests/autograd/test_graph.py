@@ -65,6 +65,7 @@ def test_node_says_what_it_keeps():
     node = y.grad_fn
     assert node._saved_self is x and node._saved_other.tolist() == x.exp().tolist()
     assert node._input_metadata[0].shape == (2,) and node._input_metadata[0].dtype == flambeau.float64
+    assert {"_saved_self", "_saved_other", "_raw_saved_self"} < set(dir(node)) and "_saved_names" not in dir(node)
     assert node.origin[0] == __file__ and node.origin[2] == "test_node_says_what_it_keeps"
     y.sum().backward()
     with pytest.raises(RuntimeError, match="retain_graph=True"):

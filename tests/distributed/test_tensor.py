@@ -25,7 +25,7 @@ from flambeau.distributed.tensor import (
     zeros,
 )
 from flambeau.distributed.tensor._utils import compute_local_shape_and_global_offset
-from flambeau.distributed.tensor.experimental import implicit_replication
+from flambeau.distributed.tensor.experimental import implicit_replication, local_map
 from flambeau.nn import functional as F
 
 from .tensor_cases import CASES
@@ -196,6 +196,34 @@ def test_part_of_the_ranks(ranks):
 
 def test_refusals(ranks):
     ranks.run(refused)
+
+
+def check_local_map():
+    mesh, w = mesh_of(4), numbers((3, 5), 2)
+    x = distribute_tensor(numbers((8, 3)), mesh, [Shard(0)]).requires_grad_()
+    rows = local_map(lambda a, b, scale: (a @ b * scale, len(a)), out_placements=([Shard(0)], None),
+                     in_placements=([Shard(0)], [Replicate()], None))
+    product, count = rows(x, distribute_tensor(w, mesh, [Replicate()]), 2.0)
+    assert product.placements == (Shard(0),) and count == 2
+    assert (product.full_tensor() - numbers((8, 3)) @ w * 2).abs().max() < 1e-12
+    product.sum().backward()
+    assert (x.grad.full_tensor() - (w.sum(1) * 2).expand(8, 3)).abs().max() < 1e-12
+
+    @local_map(out_placements=[Partial()], in_placements=([Shard(1)],), redistribute_inputs=True)
+    def total(part):
+        return part.sum()
+    assert (total(x).full_tensor() - numbers((8, 3)).sum()).abs() < 1e-12
+    assert local_map(lambda a: a + 1, out_placements=[Shard(0)])(flambeau.ones(2)).tolist() == [2, 2]
+    for call, text in [
+            (lambda: local_map(lambda a: a, [Shard(1)], ([Shard(1)],))(x), "redistribute_inputs=True"),
+            (lambda: local_map(lambda a: a, [Shard(0)], (None,))(x), "say how it is spread"),
+            (lambda: local_map(lambda a: (a, a), [Shard(0)])(x), "out_placements are for 1 values, and there are 2")]:
+        with pytest.raises(ValueError, match=text):
+            call()
+
+
+def test_functions_of_parts(ranks):
+    ranks.run(check_local_map)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

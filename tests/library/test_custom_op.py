@@ -519,3 +519,27 @@ def test_copies_are_the_operator_itself():
     assert copy.deepcopy(op)(flambeau.tensor([2.0])).item() == 8
     traced = make_fx(lambda x: op(x) + 1)(flambeau.ones(1))
     assert copy.deepcopy(traced)(flambeau.tensor([2.0])).item() == 9
+
+
+def test_dtypes_are_defaults():
+    def shared(x: Tensor, dtype: flambeau.dtype = flambeau.float64, *, of: flambeau.dtype = flambeau.int8) -> Tensor:
+        return flambeau.zeros(x.shape, dtype=of) + x.to(dtype)
+    op = library.custom_op("testlib::dtype_defaults", shared, mutates_args=())
+    x = flambeau.ones(2, dtype=flambeau.int32)
+    assert "ScalarType dtype=float64, *, ScalarType of=int8" in str(flambeau.ops.testlib.dtype_defaults.default._schema)
+    assert op(x).dtype is flambeau.float64
+    assert op(x, flambeau.int16).dtype is flambeau.int16 and op(x, dtype=flambeau.int16).dtype is flambeau.int16
+    assert op(x, flambeau.int16, of=flambeau.float32).dtype is flambeau.float32
+
+
+def test_an_implementation_may_come_before_the_operator():
+    @library.impl("testlib::late", ["CPU"])
+    def late(x):
+        return x + 1
+
+    @library.register_fake("testlib::late")
+    def fake(x):
+        return flambeau.empty_like(x)
+    library.define("testlib::late", "(Tensor x) -> Tensor")
+    assert flambeau.ops.testlib.late(flambeau.ones(1)).item() == 2
+    assert flambeau.ops.testlib.late(flambeau.ones(1, device="meta")).shape == (1,)

@@ -116,3 +116,12 @@ def test_every_operator_has_a_schema_and_tags():
         for each in (op, op.inplace_form):
             assert each is None or (each._schema.name.startswith("aten::") and isinstance(each.tags, list))
     assert flambeau.Tag.pointwise in OPS["exp"].tags and flambeau.Tag.nondeterministic_seeded in OPS["rand"].tags
+
+
+def test_methods_have_the_names_of_operators():
+    aten, x = flambeau.ops.aten, flambeau.ones(2, 3)
+    assert aten.dim(x) == 2 and aten.to.dtype(x, flambeau.int8).dtype is flambeau.int8
+    assert {aten.is_pinned.default: 1}[aten.is_pinned.default] == 1 and repr(aten.is_pinned) == "aten.is_pinned"
+    for name in ("no_such_method", "__array__", "shape"):
+        with pytest.raises(AttributeError):
+            getattr(aten, name)

@@ -69,6 +69,14 @@ def test_named_under_another_name():
         assert flambeau.load(file) == Settings(3)
 
 
+def test_a_class_is_named_in_the_middle_of_an_import():
+    class Early:
+        pass
+    Early.__module__, Early.__qualname__ = "a_package.under_way", "Early"
+    with serialization.safe_globals([Early, (flambeau.int8, "torch.int8")]):
+        assert Early in serialization.get_safe_globals()
+
+
 @pytest.mark.parametrize("wrong", [3, (Settings, 3), (Settings,), lambda: 1])
 def test_what_cannot_be_named(wrong):
     with pytest.raises(TypeError, match="add_safe_globals"):

@@ -58,7 +58,7 @@ HOSTILE = [
     lambda: fb.sparse_csr_tensor([0, 1, 5], [0, 1], [1.0, 2.0]), lambda: fb.sparse_csr_tensor([1, 2], [0], [1.0]),
     lambda: fb.sparse_csr_tensor([0, 2, 1, 2], [0, 1], [1.0, 2.0], (3, 2)),
     lambda: fb.sparse_csr_tensor([0, 1, 2], [0, 9], [1.0, 2.0], (2, 2)),
-    lambda: fb.sparse_csr_tensor([0, 2], [1, 0], [1.0, 2.0], (1, 2)),
+    lambda: fb.sparse_csr_tensor([0, 2], [1, 0], [1.0, 2.0], (1, 2), check_invariants=True),
     lambda: fb.sparse_csr_tensor([0, 1], [0], [1.0], (2, 2)), lambda: fb.sparse_csr_tensor([], [], []),
     lambda: fb.sparse_bsr_tensor([0, 1], [0], [[[1.0, 2.0]]], (1, 3)),
     lambda: fb.sparse_compressed_tensor([0, 1], [0], [1.0], layout=fb.sparse_coo),
@@ -561,3 +561,10 @@ def test_the_gradient_of_a_sum_is_dense_and_that_of_sparse_sum_keeps_the_places(
     x.grad = None
     fb.sparse.sum(x).backward()
     assert x.grad.is_sparse and x.grad._nnz() == 2
+
+
+def test_columns_of_a_row_come_in_any_order_and_more_than_once():
+    x = fb.sparse_csr_tensor([0, 3, 5], [2, 0, 2, 1, 0], [1.0, 2.0, 3.0, 4.0, 5.0], (2, 3))
+    assert x.to_dense().tolist() == [[2, 0, 4], [5, 4, 0]]
+    assert (x @ fb.tensor([[1.0], [10.0], [100.0]])).tolist() == [[402], [45]]
+    assert (x + x).to_dense().tolist() == [[4, 0, 8], [10, 8, 0]]

@@ -4,10 +4,15 @@ and names that PyTorch has no more."""
 from .. import _C
 from . import refusals
 
+_TYPES = "programs of TorchScript have Python's types here: write float, int, list[Tensor], Tensor"
 _SCRIPT = "a program of TorchScript is its text here: flambeau.jit.CompilationUnit makes functions of it"
 FUNCTIONS = {
     **refusals("", _SCRIPT, """
     parse_ir(input, parse_tensor_constants) parse_type_comment merge_type_from_type_comment unify_type_list ScriptClass
+    """),
+    **refusals("", _TYPES, """
+    AnyType BoolType ComplexType DeviceObjType DictType EnumType FloatType FutureType IntType InterfaceType ListType
+    NoneType NumberType OptionalType PyObjectType RRefType StreamObjType StringType TensorType TupleType UnionType
     """),
 }
 

@@ -67,14 +67,23 @@ def trusted():
 def _names_of(item):
     """The names by which files may mean an item of the list."""
     if isinstance(item, tuple):
-        if len(item) != 2 or not callable(item[0]) or not isinstance(item[1], str):
+        given = len(item) == 2 and (callable(item[0]) or isinstance(item[0], _C.dtype))
+        if not given or not isinstance(item[1], str):
             raise TypeError(f"add_safe_globals: expected a class, a function or a pair (it, name), got {shown(item)}")
         return [item[1]]
-    found = name_of(item) if callable(item) else None
+    found = (name_of(item) or _own_name(item)) if callable(item) else None
     if found is None:
         raise TypeError(f"add_safe_globals: expected a class or function that its module has under its own name, got "
                         f"{shown(item)}")
     return list(dict.fromkeys([".".join(found), ".".join(torch_name(*found))]))
+
+
+def _own_name(item):
+    """The name that a class or function has for itself, if its module has nothing of that name yet, as in the middle of
+    its import."""
+    module, name = getattr(item, "__module__", None), getattr(item, "__qualname__", None)
+    known = type(module) is str and type(name) is str and "<" not in name and lookup(module, name) is None
+    return (module, name) if known else None
 
 
 # --- names and objects

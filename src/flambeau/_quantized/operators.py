@@ -168,9 +168,9 @@ def _packet(name, function):
 SPACE = {name: _packet(name, function) for name, function in FUNCTIONS.items()}
 
 
-def space():
+def space(name):
     """The namespace with all of them."""
-    found = Namespace("quantized")
+    found = Namespace(name)
     for name, packet in SPACE.items():
         found._register(name, packet)
     return found

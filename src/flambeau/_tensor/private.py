@@ -96,3 +96,8 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
 def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of log_softmax's input, from the gradient of its output and the output itself."""
     return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _has_compatible_shallow_copy_type(input, from_):
+    """Whether `input.data = from_` can be said of these tensors: of one kind of device and one layout."""
+    return input.device.type == from_.device.type and input.layout is from_.layout

@@ -24,6 +24,11 @@ _ABOVE = {name.rpartition(".")[0] for name in _MADE}
 _PROGRAMS = {"torch.distributed.run", "torch.distributed.launch"}
 
 
+#: modules of packages that go on without their compiled part where its file is missing -> the function that loads it.
+#: Such parts are compiled against PyTorch's C++ interface: here they count as missing.
+_COMPILED = {"torchaudio._extension.utils": "_load_lib"}
+
+
 def rename(module):
     """The classes and functions that a module of ours defines say that they are of PyTorch's; `inspect` looks for their
     source there."""
@@ -105,6 +110,23 @@ class _Made(Loader):
         add_moved(module)
 
 
+def _without_compiled(module):
+    setattr(module, _COMPILED[module.__name__], lambda lib: False)
+
+
+def _and_then(spec, *functions):
+    """The spec, whose module is given to these functions when its file has run."""
+    execute = getattr(spec and spec.loader, "exec_module", None)
+    if execute is not None:
+        def executed(module):
+            execute(module)
+            for function in functions:
+                function(module)
+
+        spec.loader.exec_module = executed
+    return spec
+
+
 class Finder(MetaPathFinder):
     """Stands before all others in `sys.meta_path`."""
 
@@ -117,6 +139,8 @@ class Finder(MetaPathFinder):
         if fullname == "functorch" or fullname.startswith("functorch."):
             ours = "flambeau.as_torch." + fullname
             return ModuleSpec(fullname, Alias(ours), is_package=True) if _exists(ours) else None
+        if fullname in _COMPILED:
+            return _and_then(PathFinder.find_spec(fullname, path, target), _without_compiled)
         if not fullname.startswith("torch."):
             return None
         name = next(filter(_exists, (_TREE + fullname[len("torch"):], "flambeau" + fullname[len("torch"):])), None)
@@ -126,12 +150,4 @@ class Finder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None:
             return ModuleSpec(fullname, _Made(), is_package=True) if fullname in _MADE else None
-        execute = getattr(spec.loader, "exec_module", None)
-        if execute is not None:
-            def renamed(module):
-                execute(module)
-                add_moved(module)
-                rename(module)
-
-            spec.loader.exec_module = renamed
-        return spec
+        return _and_then(spec, add_moved, rename)

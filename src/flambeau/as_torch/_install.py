@@ -14,7 +14,7 @@ from ._finder import Finder, add_moved, rename, submodule
 from ._version import TorchVersion, __version__
 
 #: names of private modules that programs use without importing them
-_TREE = {"_C", "_VF", "_dynamo", "_jit_internal", "_logging", "_ops", "_prims_common", "_tensor", "_utils"}
+_TREE = {"_C", "_VF", "_dynamo", "_inductor", "_jit_internal", "_logging", "_ops", "_prims_common", "_tensor", "_utils"}
 #: the folder that serves torch to a Python that has it on its PYTHONPATH
 PATH = str(Path(__file__).with_name("path"))
 

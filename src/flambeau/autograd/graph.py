@@ -103,7 +103,15 @@ def _missing(node, name):
     raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
 
 
+def _dir(node):
+    """The names of a node's attributes, with those of what it keeps."""
+    kept = node._saved_names()
+    return [*(name for name in object.__dir__(node) if name != "_saved_names"),
+            *(prefix + name for prefix in ("_saved_", "_raw_saved_") for name in kept)]
+
+
 Node.register_hook = _register_hook
+Node.__dir__ = _dir
 Node.register_prehook = _register_prehook
 Node._input_metadata = property(_input_metadata)
 Node._raw_saved = _missing

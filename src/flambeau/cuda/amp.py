@@ -21,5 +21,10 @@ class GradScaler(_older.GradScaler):
     _older_device = "cuda"
 
 
+def amp_definitely_not_available():
+    """Whether mixed precision for GPUs is of no use here, since there is none."""
+    return not _C._cuda.available()
+
+
 custom_fwd = functools.partial(autocast_mode.custom_fwd, device_type="cuda")
 custom_bwd = functools.partial(autocast_mode.custom_bwd, device_type="cuda")

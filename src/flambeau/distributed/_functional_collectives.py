@@ -6,11 +6,15 @@ name of a group. The names with `_autograd` have gradients.
 
 import flambeau
 
+from .._absent import refused_class
 from .._shown import shown
 from . import _autograd as differentiable
 from . import _collectives as collectives
 from . import _groups
 from ._values import ReduceOp
+
+AsyncCollectiveTensor = refused_class("AsyncCollectiveTensor", "collectives are complete when they return, so nothing "
+                                      "is waited for")
 
 
 def _group(group, tag, name):

@@ -195,6 +195,9 @@ def get_global_rank(group, group_rank):
     return ranks[group_rank]
 
 
+_get_global_rank = get_global_rank  # its older name
+
+
 def get_group_rank(group, global_rank):
     """The rank in a group of a number in the group of all."""
     return (world("get_group_rank") if group is None else group).place_of(global_rank, "get_group_rank")

@@ -95,6 +95,10 @@ def _inside_unit_interval(y):
     return y.clamp(info.tiny, 1 - info.eps)
 
 
+def _clipped_sigmoid(x):
+    return _inside_unit_interval(x.sigmoid())
+
+
 class SigmoidTransform(_Fixed):
     """y = 1 / (1 + exp(-x)), never exactly 0 or 1
 
@@ -106,7 +110,7 @@ class SigmoidTransform(_Fixed):
     bijective, sign = True, 1
 
     def _call(self, x):
-        return _inside_unit_interval(x.sigmoid())
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y):
         y = _inside_unit_interval(y)
@@ -314,7 +318,7 @@ class StickBreakingTransform(_Fixed):
         return flambeau.arange(n, 0, -1, dtype=x.dtype, device=x.device).log()
 
     def _call(self, x):
-        share = _inside_unit_interval((x - self._log_pieces_after(x, x.shape[-1])).sigmoid())
+        share = _clipped_sigmoid(x - self._log_pieces_after(x, x.shape[-1]))
         left = (1 - share).cumprod(-1)
         return F.pad(share, [0, 1], value=1.0) * F.pad(left, [1, 0], value=1.0)
 

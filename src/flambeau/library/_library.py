@@ -9,7 +9,7 @@ from .. import _C
 from .._shown import shown
 from ..amp.autocast_mode import _cast, _kind, autocast
 from ._enumerations import Tag
-from ._operator import AWAITED, OPERATORS, SLOTS, find, forget
+from ._operator import OPERATORS, SLOTS, find, forget, once_defined
 from ._operator import define as _define
 from ._replacing import replace
 from ._schema import infer_schema
@@ -183,7 +183,7 @@ def _slot(key):
 def impl(qualname, types="default", func=None, *, lib=None):
     """Decorator: the implementation of an operator for device types (or PyTorch's dispatch keys).
 
-    `impl(lib, name, key)` is the form for an operator of a Library.
+    The operator may be defined later. `impl(lib, name, key)` is the form for an operator of a Library.
     """
     if isinstance(qualname, Library):
         return partial(_implemented, qualname, types, func or "")
@@ -191,8 +191,8 @@ def impl(qualname, types="default", func=None, *, lib=None):
 
     def register(function):
         _check_function(qualname, function)
-        for key in (types,) if isinstance(types, str) else types:
-            _put(find(qualname), key, function)
+        keys = (types,) if isinstance(types, str) else tuple(types)
+        once_defined(qualname, lambda operator: [_put(operator, key, function) for key in keys])
         return function
 
     return register if func is None else register(func)
@@ -225,14 +225,13 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=T
     _owned(lib, op)
 
     def register(function):
-        if isinstance(op, str) and op not in OPERATORS:
-            AWAITED[op] = function
-            return function
-        operator = find(op)
-        if operator.fake is not None and not allow_override:
-            warn(f"{operator.qualified}: the fake implementation is replaced; allow_override=True says that this is "
-                 "meant", stacklevel=_stacklevel + 1)
-        operator.fake = function
+        def put(operator):
+            if operator.fake is not None and not allow_override:
+                warn(f"{operator.qualified}: the fake implementation is replaced; allow_override=True says that this "
+                     "is meant", stacklevel=_stacklevel + 3)
+            operator.fake = function
+
+        once_defined(op, put)
         return function
 
     return register if func is None else register(func)

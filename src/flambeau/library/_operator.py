@@ -64,11 +64,18 @@ class Operator:
 
     def run(self, *args, **kwargs):
         """One call, its arguments parsed and complete."""
+        if self.schema.dtypes:
+            args, kwargs = self._with_dtypes(args, kwargs)
         tensors = _tensors((*args, *kwargs.values()))
         above = None if _ABOVE.isdisjoint(self.kernels) else self._above(tensors)
         if above is not None:
             return above(*args, **kwargs)
         return self._recorded(args, kwargs) if differentiated(*tensors) else self._below(args, kwargs, tensors)
+
+    def _with_dtypes(self, args, kwargs):
+        args = [self.schema.dtypes.get(k) if a is None else a for k, a in enumerate(args)]
+        named = {self.schema.arguments[k].name: dtype for k, dtype in self.schema.dtypes.items() if k >= len(args)}
+        return args, {**kwargs, **{name: dtype for name, dtype in named.items() if kwargs.get(name) is None}}
 
     def _above(self, tensors):
         """What is registered for autocast, where it is on; what is registered in the place of autograd; or None."""
@@ -253,7 +260,8 @@ def _spread(grads, spec):
 
 
 OPERATORS = {}
-#: operator that does not exist yet -> its fake implementation, which packages give for operators of compiled libraries
+#: operator that does not exist yet -> functions that put into it what was registered before; packages do so for
+#: operators of compiled libraries, and where the order of their files has it so
 AWAITED = {}
 
 
@@ -263,7 +271,8 @@ def define(name, text, tags=()):
         raise ValueError(f"custom operator {shown(name)}: expected a name of the form \"namespace::name\"")
     schema = parse(name + text if text.lstrip().startswith("(") else text)
     operator = OPERATORS[name] = Operator(name, schema, tags)
-    operator.fake = AWAITED.pop(name, None)
+    for put in AWAITED.pop(name, ()):
+        put(operator)
     return operator
 
 
@@ -273,6 +282,14 @@ def forget(operator):
         del OPERATORS[operator.qualified], LIBRARY[operator.qualified]
         if not operator.packet._remove(operator.overload):
             delattr(namespace(operator.namespace), operator.packet.__name__)
+
+
+def once_defined(name, put):
+    """Calls put(operator) with the operator of that name: now, or when it is defined."""
+    if isinstance(name, str) and name.removesuffix(".default") not in OPERATORS:
+        AWAITED.setdefault(name.removesuffix(".default"), []).append(put)
+    else:
+        put(find(name))
 
 
 def find(name):

@@ -13,6 +13,8 @@ import types
 import typing
 from dataclasses import dataclass
 
+import flambeau
+
 from .. import _C
 from .._shown import shown
 from ..ops._describe import split
@@ -70,14 +72,21 @@ class Schema:
         return all(_is(known[name].type, value) for name, value in given.items()) and \
             all(name in given or a.default is not None for name, a in known.items())
 
+    @functools.cached_property
+    def dtypes(self):
+        """{position: dtype} of the arguments whose default is one. Records know no such defaults: there it is None."""
+        return {k: getattr(flambeau, a.default) for k, a in enumerate(self.arguments)
+                if a.type == "ScalarType" and a.default not in (None, "None")}
+
     def native(self, name):
         """The text as an operator record spells it."""
         parts, starred = [], False
-        for a in self.arguments:
+        for k, a in enumerate(self.arguments):
             if a.kwarg_only and not starred:
                 parts.append("*")
                 starred = True
-            parts.append(f"{_record_type(a.type)} {a.name}" + ("" if a.default is None else f"={a.default}"))
+            default = "None" if k in self.dtypes else a.default
+            parts.append(f"{_record_type(a.type)} {a.name}" + ("" if default is None else f"={default}"))
         return f"{name}({', '.join(parts)}) -> any"
 
 

@@ -1,6 +1,7 @@
 """The multi-head attention of nn.MultiheadAttention as a function of its weights   (Vaswani et al. 2017)."""
 
 import math
+import warnings
 
 from .. import bool as bool_dtype
 from .. import cat
@@ -112,6 +113,27 @@ def _projected(query, key, value, weights, bias, same):
 
 def _additive(mask, dtype):
     return mask.new_zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf) if mask.dtype == bool_dtype else mask
+
+
+def _none_or_dtype(input):
+    """The dtype of a mask, None where there is none."""
+    return None if input is None else input.dtype
+
+
+def _canonical_mask(mask, mask_name, other_type, other_name, target_type, check_other=True):
+    """A mask of bools as one of numbers (-inf where it is True); a mask of numbers as it is.
+
+    `other_type`: the dtype of the mask `other_name` that this one is added to; with `check_other` a warning says where
+    one of them is of bools and the other of numbers.
+    """
+    if mask is None:
+        return None
+    if mask.dtype != bool_dtype and not mask.is_floating_point():
+        raise AssertionError(f"{mask_name} must be bool or floating point, got {mask.dtype}")
+    if check_other and other_type is not None and mask.dtype != other_type:
+        warnings.warn(f"{mask_name} has dtype {mask.dtype} and {other_name} {other_type}; give both the same dtype",
+                      stacklevel=2)
+    return _additive(mask, target_type)
 
 
 def _mask(attn_mask, key_padding_mask, batch, heads, steps, keys, dtype):

@@ -11,6 +11,8 @@ from .._tensor.overriding import has_torch_function_unary as has_torch_function_
 from .._tensor.overriding import has_torch_function_variadic as has_torch_function_variadic
 from ..ops.kinds import ALIASES, OPS
 from . import grad as grad
+from ._attention_forward import _canonical_mask as _canonical_mask
+from ._attention_forward import _none_or_dtype as _none_or_dtype
 from ._attention_forward import multi_head_attention_forward as multi_head_attention_forward
 from ._chunked_loss import linear_cross_entropy as linear_cross_entropy
 from ._scaled_groups import scaled_grouped_mm as scaled_grouped_mm

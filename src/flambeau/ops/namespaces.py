@@ -261,6 +261,25 @@ class _Way(_One):
         return f"aten.{self.__name__}"
 
 
+class Called(_One):
+    """A function that is no operator here under the name of one, with all its overloads: for calls, and for tables of
+    operators."""
+
+    def __init__(self, space, name, function):
+        self.namespace, self.__name__, self._function = space, name, function
+
+    def __getattr__(self, overload):
+        if overload.startswith("_"):
+            raise AttributeError(overload)
+        return self
+
+    def __call__(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+    def __repr__(self):
+        return f"{self.namespace}.{self.__name__}"
+
+
 def _by_another_name(name):
     """The in-place form, or the operator of a record that gives further names: "absolute", "special_erf"."""
     op = ALIASES.get(name) or ALIASES.get(name.replace("_", ".", 1))
@@ -281,9 +300,15 @@ class _Aten(Namespace):
             op = OPS.get(f"{name}.flat", op)
         if op is None:
             op = _by_another_name(name)
-        if op is None and name not in _WAYS:
+        if op is not None:
+            found = _AtenPacket(op)
+        elif name in _WAYS:
+            found = _Way(name)
+        elif not name.startswith("__") and callable(getattr(_C.Tensor, name, None)):
+            found = Called("aten", name, getattr(_C.Tensor, name))  # to, dim, is_pinned
+        else:
             raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'")
-        self._register(name, _Way(name) if op is None else _AtenPacket(op))
+        self._register(name, found)
         return getattr(self, name)
 
 
@@ -321,7 +346,8 @@ def operator_of(space, name):
 
 
 def late(name, module):
-    """Makes a namespace known that stands on more than operators do: `module.space()` makes it when it is asked for."""
+    """Makes a namespace known that stands on more than operators do: `module.space(name)` makes it when it is asked
+    for."""
     _LATE[name] = module
 
 
@@ -338,5 +364,5 @@ def namespace(name):
 def known(name):
     """The namespace of that name, or None."""
     if name in _LATE and name not in _NAMESPACES:
-        _NAMESPACES[name] = import_module(_LATE[name]).space()
+        _NAMESPACES[name] = import_module(_LATE[name]).space(name)
     return _NAMESPACES.get(name)

@@ -214,6 +214,9 @@ def state_of(module):
     return module.__dict__.get("_fsdp_state")
 
 
+_get_module_state = state_of  # as programs call it
+
+
 def states_below(module):
     """The states of a module and of those below it, each once."""
     found = dict.fromkeys(state_of(part) for part in module.modules())

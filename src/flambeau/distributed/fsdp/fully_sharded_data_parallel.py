@@ -308,6 +308,9 @@ class FullyShardedDataParallel(Module):
         return optim_states.rekeyed(optim_state_dict, optim_state_key_type, model, optim)
 
 
+_FSDPState = FullyShardedDataParallel  # the state of a module that is wrapped is the wrapper itself
+
+
 _summoned = []
 
 

@@ -138,7 +138,7 @@ class Conv3d(_Conv):
     _op = staticmethod(F.conv3d)
 
 
-class _ConvTranspose(_ConvNd):
+class _ConvTransposeNd(_ConvNd):
     _op = None
     _transposed = True
 
@@ -175,7 +175,7 @@ class _ConvTranspose(_ConvNd):
         return tuple(size - low for size, low in zip(sizes, least, strict=True))
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTransposeNd):
     """The linear map of Conv1d transposed, as a layer: [N, C_in, L] to [N, C_out, L_out].
 
     >>> import flambeau
@@ -187,7 +187,7 @@ class ConvTranspose1d(_ConvTranspose):
     _op = staticmethod(F.conv_transpose1d)
 
 
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTransposeNd):
     """The linear map of Conv2d transposed, as a layer: [N, C_in, H, W] to [N, C_out, H_out, W_out].
 
     >>> import flambeau
@@ -199,7 +199,7 @@ class ConvTranspose2d(_ConvTranspose):
     _op = staticmethod(F.conv_transpose2d)
 
 
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTransposeNd):
     """The linear map of Conv3d transposed, as a layer.
 
     >>> import flambeau

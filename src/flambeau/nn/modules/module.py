@@ -62,6 +62,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
     T_destination = TypeVar("T_destination", bound=dict)  # what annotations call the type of a state dict
     dump_patches = False
     call_super_init = False
+    training: bool  # said as an annotation too: `typing.get_type_hints` refuses objects whose class has none
     __signature__ = _CallSignature()
 
     def __init__(self, *args, **kwargs):

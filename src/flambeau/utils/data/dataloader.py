@@ -4,7 +4,8 @@ import multiprocessing
 import os
 import weakref
 from collections import namedtuple
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 from warnings import warn
 
 from ... import _C
@@ -21,6 +22,9 @@ from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .state import restored, saved
 
 T = TypeVar("T")
+#: what is given as worker_init_fn and collate_fn, for annotations
+_worker_init_fn_t = Callable[[int], None]
+_collate_fn_t = Callable[[list[T]], Any]
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 _METHODS = ("multiprocessing", "thread")
@@ -31,7 +35,7 @@ Timing = namedtuple("Timing", "waited total")
 Timing.__doc__ = "Seconds that a pass was waited for, and seconds since its beginning."
 
 
-class _InfiniteSampler:
+class _InfiniteConstantSampler:
     """For datasets that are iterated over there is nothing to choose."""
 
     def __iter__(self):
@@ -158,7 +162,7 @@ class DataLoader(Generic[T]):
 
     def _default_sampler(self, shuffle, generator):
         if self._iterable:
-            return _InfiniteSampler()
+            return _InfiniteConstantSampler()
         return RandomSampler(self.dataset, generator=generator) if shuffle else SequentialSampler(self.dataset)
 
     def __setattr__(self, name, value):
@@ -182,7 +186,7 @@ class DataLoader(Generic[T]):
 
     def __iter__(self):
         progress, self._resume = self._resume, None
-        found = (WorkerPass if self.num_workers else SerialPass)(self, progress)
+        found = (_MultiProcessingDataLoaderIter if self.num_workers else _SingleProcessDataLoaderIter)(self, progress)
         self._progress = found.progress
         return found
 
@@ -252,5 +256,52 @@ class DataLoader(Generic[T]):
                  "help where they wait for files or networks", UserWarning, stacklevel=3)
 
 
-# by the names under which packages ask what kind of pass is under way
-_BaseDataLoaderIter, _SingleProcessDataLoaderIter, _MultiProcessingDataLoaderIter = Pass, SerialPass, WorkerPass
+# --- passes under the names by which packages know them ---------------------------------------------------------------
+
+class _Iterated(IterableDataset):
+    """Another object's samples, in its own order; its attributes are those of this dataset."""
+
+    def __init__(self, dataset):
+        self.own = dataset
+
+    def __iter__(self):
+        return iter(self.own)
+
+    def __getattr__(self, name):
+        if name == "own" or name.startswith("__"):  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.own, name)
+
+
+def _loader_of(given):
+    """The loader itself; or one that loads what an object asks for which has the attributes of a loader alone, as
+    packages with loaders of their own make them."""
+    if isinstance(given, DataLoader):
+        return given
+    dataset, order = given.dataset, {}
+    if given._dataset_kind == _DatasetKind.Iterable:
+        dataset = dataset if isinstance(dataset, IterableDataset) else _Iterated(dataset)
+        order["batch_size"] = getattr(given, "batch_size", 1) if given._auto_collation else None
+        order["drop_last"] = given.drop_last and given._auto_collation
+    elif given._auto_collation:
+        order["batch_sampler"] = given._index_sampler
+    else:
+        order.update(batch_size=None, sampler=given._index_sampler)
+    workers = given.num_workers
+    return DataLoader(dataset, **order, num_workers=workers, collate_fn=given.collate_fn, pin_memory=given.pin_memory,
+                      timeout=given.timeout, worker_init_fn=given.worker_init_fn, generator=given.generator,
+                      prefetch_factor=given.prefetch_factor if workers else None, in_order=given.in_order,
+                      multiprocessing_context=given.multiprocessing_context if workers else None, seeding="worker")
+
+
+class _SingleProcessDataLoaderIter(SerialPass):
+    def __init__(self, loader, progress=None):
+        super().__init__(_loader_of(loader), progress)
+
+
+class _MultiProcessingDataLoaderIter(WorkerPass):
+    def __init__(self, loader, progress=None):
+        super().__init__(_loader_of(loader), progress)
+
+
+_BaseDataLoaderIter = Pass

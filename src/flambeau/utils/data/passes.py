@@ -10,7 +10,7 @@ from ... import _C
 from ._utils import pipes
 from ._utils.fetch import END, fetcher
 from ._utils.freed import keep_freed
-from ._utils.pinning import pinned
+from ._utils.pin_memory import pin_memory
 from ._utils.streams import Lent, mixed
 from .sampler import fresh_seed
 from .state import Progress, numbered_batches
@@ -67,7 +67,7 @@ class Pass:
         try:
             batch = self._next()
             if self._loader.pin_memory and _C._cuda.available():
-                batch = pinned(batch)
+                batch = pin_memory(batch)
             self._count += 1
             if self._count == self._told + 1:
                 self._warn_of_length()

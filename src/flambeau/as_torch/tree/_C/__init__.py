@@ -43,7 +43,7 @@ Graph, Value, Node = (refused_class(f"_C.{name}", _GRAPHS) for name in ("Graph",
 
 #: names that stand in other modules here, which are loaded when they are first asked for
 _LATER = {"CompilationUnit": "flambeau.jit", "ScriptFunction": "flambeau.jit", "ScriptModule": "flambeau.jit",
-          "Future": "flambeau.futures", "PyTorchFileReader": "flambeau._files.records",
+          "Future": "flambeau.futures", "Tag": "flambeau", "PyTorchFileReader": "flambeau._files.records",
           "PyTorchFileWriter": "flambeau._files.records", "parse_schema": "flambeau.library._function_schema",
           "FunctionSchema": "flambeau.library._function_schema", "import_ir_module": "flambeau.jit",
           "import_ir_module_from_buffer": "flambeau.jit"}
@@ -127,6 +127,16 @@ def _log_api_usage_once(event):
 
 def _get_tracing_state():
     """The trace that records: None."""
+
+
+def _get_cudnn_enabled():
+    """Whether cuDNN may be used, as backends.cudnn.enabled says."""
+    return flambeau.backends.cudnn.enabled
+
+
+def _current_graph_task_id():
+    """A number of the backward pass that this thread is in, -1 in none."""
+    return _C.current_pass() or -1
 
 
 def _get_accelerator(check=None):

@@ -1,10 +1,10 @@
 """torch._dynamo.config: settings of another compiler. Any name can be set, and only `disable` changes anything."""
 
-import contextlib
 import sys
 from types import ModuleType
 
 from ...._graph import STANCE
+from ..._patching import patcher
 
 suppress_errors = False
 verbose = False
@@ -29,24 +29,5 @@ class _Config(ModuleType):
         STANCE[0] = "force_eager" if on else "default"
 
 
-@contextlib.contextmanager
-def patch(arg1=None, arg2=None, **changes):
-    """A `with` block, or a decorated function, in which settings have other values: patch(name=value), patch({name:
-    value}) or patch("name", value)."""
-    module = sys.modules[__name__]
-    changes = {**({arg1: arg2} if isinstance(arg1, str) else arg1 or {}), **changes}
-    missing = object()
-    before = {name: getattr(module, name, missing) for name in changes}
-    try:
-        for name, value in changes.items():
-            setattr(module, name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            if value is missing:
-                delattr(module, name)
-            else:
-                setattr(module, name, value)
-
-
+patch = patcher(__name__)
 sys.modules[__name__].__class__ = _Config

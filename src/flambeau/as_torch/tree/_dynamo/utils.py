@@ -1,15 +1,33 @@
 """torch._dynamo.utils: what programs ask of PyTorch's compiler."""
 
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 
 from ...._C import graph_counts
+from . import config
 from .testing import same as same
 
 
 def is_compile_supported(device_type):
     """Whether functions are compiled for this kind of device: for the CPU."""
     return device_type == "cpu"
+
+
+_warned = set()
+
+
+def warn_once(msg, stacklevel=1):
+    """A warning with this text, the first time."""
+    if msg not in _warned:
+        _warned.add(msg)
+        warnings.warn(msg, stacklevel=stacklevel + 1)
+
+
+def disable_cache_limit():
+    """A block in which functions may be compiled for any number of sizes, as they may be anyway."""
+    return config.patch(recompile_limit=sys.maxsize, accumulated_cache_size_limit=sys.maxsize)
 
 
 class _Counters(Mapping):

@@ -46,7 +46,7 @@ class WorkerInfo:
     worker_method: str = "multiprocessing"
 
 
-_process = []  # the WorkerInfo of this process, if it is a worker
+_worker_info = None  # the WorkerInfo of this process, if it is a worker
 thread = threading.local()  # .info: the WorkerInfo of this thread, if it is a worker
 
 
@@ -61,7 +61,7 @@ def get_worker_info():
     >>> [batch.tolist() for batch in DataLoader(Shards(), batch_size=2, num_workers=2)]
     [[0, 2], [1, 3], [4], [5]]
     """
-    return getattr(thread, "info", None) or (_process[0] if _process else None)
+    return getattr(thread, "info", None) or _worker_info
 
 
 @dataclass
@@ -85,6 +85,7 @@ class Plan:
 
 def run(end, plan, worker, base_seed, method, found):
     """The main function of worker process `worker`."""
+    global _worker_info
     gc.freeze()  # what comes from the parent is never collected here: a collection would copy its pages
     heap = SharedHeap(found, plan.num_workers)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the main process decides
@@ -92,7 +93,7 @@ def run(end, plan, worker, base_seed, method, found):
     threading.Thread(target=_follow, args=(end.fileno(), method), daemon=True).start()
     _C.set_num_threads(1)
     keep_freed()
-    _process[:] = [WorkerInfo(worker, plan.num_workers, base_seed + worker, plan.dataset)]
+    _worker_info = WorkerInfo(worker, plan.num_workers, base_seed + worker, plan.dataset)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the main process no longer listens
         _Loop(WorkerEnd(end), plan, worker, base_seed, heap).run()
 

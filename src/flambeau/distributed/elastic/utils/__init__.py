@@ -1,0 +1,3 @@
+"""What starting processes together needs."""
+
+from . import distributed as distributed
