@@ -3,7 +3,9 @@
 from ... import _C
 from ... import ops as ops
 from ..._absent import refused_class
-from ...ops.namespaces import Overload, Packet, _AtenPacket
+from ...ops.namespaces import Namespace, Overload, Packet, _AtenPacket
+
+_OpNamespace = Namespace
 
 
 class _Overloads(type):
