@@ -62,6 +62,9 @@ USES = [
     ("fairscale", "from torch.distributed.distributed_c10d import _get_global_rank; "
                   "from torch.cuda.amp.common import amp_definitely_not_available as f; "
                   "assert f() is not torch.cuda.is_available()"),
+    ("fairscale", "seen = []; x = torch.ones(1, requires_grad=True); f = torch.autograd._is_checkpoint_valid; "
+                  "x.register_hook(lambda g: seen.append(f())); (x * 2).backward(); torch.autograd.grad(x * 2, x); "
+                  "assert seen == [True, False]"),
     ("heavyball", "from torch._dynamo import config\n"
                   "with torch._dynamo.utils.disable_cache_limit(): assert config.recompile_limit > 8\n"
                   "assert config.recompile_limit == 8"),

@@ -19,6 +19,7 @@ from .anomaly_mode import set_detect_anomaly as set_detect_anomaly
 from .function import Function as Function
 from .function import NestedIOFunction as NestedIOFunction
 from .function import Variable as Variable
+from .function import _is_checkpoint_valid as _is_checkpoint_valid
 from .grad_mode import enable_grad as enable_grad
 from .grad_mode import enforce_grad_layout_policy as enforce_grad_layout_policy
 from .grad_mode import inference_mode as inference_mode

@@ -515,6 +515,11 @@ class NestedIOFunction(Function):
         return _fill(shape[0], iter(results))
 
 
+def _is_checkpoint_valid():
+    """Whether what a node computes again may accumulate gradients: not in grad(), nor in backward(inputs=…)."""
+    return not _C.pass_is_limited()
+
+
 class _VariableType(type):
     def __instancecheck__(cls, value):
         return isinstance(value, _C.Tensor)
