@@ -183,6 +183,17 @@ def test_names_that_the_module_does_not_have_are_attributes_for_the_call():
     assert module.number == 2 and isinstance(module.inner, nn.Linear)
 
 
+def test_functional_call_with_a_parameter_under_a_new_name():
+    class Counted(nn.Linear):
+        def forward(self, x):
+            return [name for name, _ in self.named_parameters()], super().forward(x)
+
+    module = Counted(1, 1)
+    names, _ = functional_call(module, {"extra": nn.Parameter(flambeau.ones(1))}, (flambeau.ones(1, 1),))
+    assert names == ["weight", "bias", "extra"]
+    assert [name for name, _ in module.named_parameters()] == ["weight", "bias"] and not hasattr(module, "extra")
+
+
 def test_a_module_that_contains_itself():
     module = nn.Sequential(nn.Linear(1, 1))
     module[0].around = module

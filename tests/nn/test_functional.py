@@ -152,6 +152,12 @@ def test_dropout_layers_only_act_in_training(kind):
     assert flambeau.equal(layer.eval()(x), x)
 
 
+@pytest.mark.parametrize("name, dims", [("dropout2d", 2), ("dropout2d", 3), ("dropout2d", 5), ("dropout3d", 3)])
+def test_dropout_of_channels_warns_of_other_dimensions(name, dims):
+    with pytest.warns(UserWarning, match=f"{name}: expected .* got {dims} dimensions"):
+        getattr(F, name)(flambeau.ones((2,) * dims))
+
+
 LOSSES = [
     (nn.L1Loss, (2, 3), "values", "l1_loss"), (nn.MSELoss, (2, 3), "values", "mse_loss"),
     (nn.SmoothL1Loss, (2, 3), "values", "smooth_l1_loss"), (nn.HuberLoss, (2, 3), "values", "huber_loss"),

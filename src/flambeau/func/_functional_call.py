@@ -58,7 +58,7 @@ _ABSENT = object()
 
 
 def _place(module, name, value):
-    """(table, key) of a dotted name: a parameter's, a buffer's, or that of an attribute which is a tensor or new."""
+    """(module, table, key) of a dotted name: a parameter's, a buffer's, or a new attribute's or one that is a tensor."""
     path, _, key = name.rpartition(".")
     owner = module.get_submodule(path)
     table = next((t for t in (owner._parameters, owner._buffers) if key in t), vars(owner))
@@ -66,7 +66,7 @@ def _place(module, name, value):
     for what, given in (("the value given for", value), ("what the module has as", now)):
         if given is not _ABSENT and given is not None and not isinstance(given, _C.Tensor):
             raise TypeError(f"functional_call: {what} {shown(name)} is no Tensor, but a {type(given).__name__}")
-    return table, key
+    return owner, table, key
 
 
 def _check_names(given, members):
@@ -83,21 +83,25 @@ def _replaced(module, given, tie_weights, strict):
     if strict:
         _check_names(wanted, members)
     places = {n: _place(module, n, value) for n, value in wanted.items()}
-    before = [(table, key, table.get(key, _ABSENT)) for table, key in places.values()]
+    before = [(owner, table, key, table.get(key, _ABSENT)) for owner, table, key in places.values()]
     try:
-        for n, (table, key) in places.items():
-            table[key] = wanted[n]
+        for n, (owner, table, key) in places.items():
+            if key in table:
+                table[key] = wanted[n]
+            else:  # the module puts it where it belongs: a Parameter among its parameters
+                setattr(owner, key, wanted[n])
         yield
         for n in given:  # what the module itself put in their place, such as a new buffer
-            table, key = places[n]
-            if table.get(key) is not given[n]:
-                given[n] = table.get(key)
+            owner, table, key = places[n]
+            now = table[key] if key in table else getattr(owner, key, None)
+            if now is not given[n]:
+                given[n] = now
     finally:
-        for table, key, value in before:
-            if value is _ABSENT:
-                table.pop(key, None)
-            else:
+        for owner, table, key, value in before:
+            if value is not _ABSENT:
                 table[key] = value
+            elif hasattr(owner, key):
+                delattr(owner, key)
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):

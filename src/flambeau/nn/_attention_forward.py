@@ -58,7 +58,7 @@ def multi_head_attention_forward(
     batch, steps, _ = q.shape
     hinted = is_causal and key_padding_mask is bias_k is None and not need_weights and not add_zero_attn
     # the hint promises that the mask says no more than it
-    mask = None if hinted else _mask(attn_mask, key_padding_mask, batch, num_heads, steps, k.shape[1], q.dtype)
+    mask = None if hinted else _mask(attn_mask, key_padding_mask, batch, num_heads, steps, k.shape[1], q.dtype, single)
     if bias_k is not None:
         if static_k is not None or static_v is not None:
             raise AssertionError("MultiheadAttention: static_k and static_v cannot be used with bias_k and bias_v")
@@ -136,7 +136,7 @@ def _canonical_mask(mask, mask_name, other_type, other_name, target_type, check_
     return _additive(mask, target_type)
 
 
-def _mask(attn_mask, key_padding_mask, batch, heads, steps, keys, dtype):
+def _mask(attn_mask, key_padding_mask, batch, heads, steps, keys, dtype, single):
     """One additive mask that broadcasts to [batch, heads, L, S], or None."""
     result = None
     if attn_mask is not None:
@@ -144,9 +144,10 @@ def _mask(attn_mask, key_padding_mask, batch, heads, steps, keys, dtype):
         if expected is None:
             raise AssertionError(f"MultiheadAttention: attn_mask must have 2 or 3 dimensions, got {attn_mask.dim()}")
         if tuple(attn_mask.shape) != expected:
-            raise RuntimeError(
-                f"The shape of the {attn_mask.dim()}D attn_mask is {list(attn_mask.shape)}, but should be {expected}."
-            )
+            error = AssertionError if single and attn_mask.dim() == 3 else RuntimeError
+            sizes = "(queries, keys)" if attn_mask.dim() == 2 else "(batch * heads, queries, keys)"
+            raise error(f"MultiheadAttention: attn_mask must have shape {list(expected)} {sizes}, got "
+                        f"{list(attn_mask.shape)}")
         result = _additive(attn_mask, dtype)
         result = result if attn_mask.dim() == 2 else result.reshape(batch, heads, steps, keys)
     if key_padding_mask is not None:

@@ -335,6 +335,9 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
     tensor([[[[1., 1.]]]])
     """
     _check("dropout2d", p)
+    if input.dim() != 4:
+        warnings.warn(f"dropout2d: expected [N, C, H, W], got {input.dim()} dimensions; the first two count as N and C"
+                      + (" (for [C, H, W] say input.unsqueeze(0))" if input.dim() == 3 else ""), stacklevel=2)
     return _dropout_channels(input, p, training, inplace)
 
 
@@ -346,6 +349,9 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
     torch.Size([1, 1, 1, 1, 1])
     """
     _check("dropout3d", p)
+    if input.dim() not in (4, 5):
+        warnings.warn(f"dropout3d: expected [N, C, D, H, W] or [C, D, H, W], got {input.dim()} dimensions; the first "
+                      "counts as C", stacklevel=2)
     if input.dim() == 5:
         return _dropout_channels(input, p, training, inplace)
     made = _dropout_channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
