@@ -158,6 +158,23 @@ def test_in_place():
     assert fb.equal(leaf.grad.to_dense(), fb.tensor([[0.0, 0, 3], [3, 0, 3]]))
 
 
+def test_differences_of_two_dtypes_are_taken_in_the_dtype_of_both():
+    x, y = fb.tensor([[1, 0], [2, 3]], dtype=fb.int16), fb.tensor([[1, 2], [0, 4]], dtype=fb.uint8)
+    for a, b in ((x.to_sparse(), y.to_sparse()), (x, y.to_sparse()), (x.to_sparse_csr(), y.to_sparse_csr())):
+        found = a - b
+        assert found.dtype is fb.int16 and found.to_dense().tolist() == [[0, -2], [2, -1]]
+    assert x.to_sparse().sub_(y.to_sparse()).to_dense().tolist() == [[0, -2], [2, -1]]
+    with pytest.raises(RuntimeError):
+        x.add_(fb.ones(2, 2).to_sparse())
+    with pytest.raises(RuntimeError):
+        x.to_sparse().add(x.to_sparse(), alpha=0.5)
+
+
+def test_a_dense_tensor_is_multiplied_by_a_sparse_one_in_place():
+    d = fb.full((2, 2), 3.0)
+    assert d.mul_(fb.tensor([[0.0, 2.0], [1.0, 0.0]]).to_sparse()) is d and d.tolist() == [[0, 6], [3, 0]]
+
+
 def test_copies_and_comparisons():
     for x in every_layout():
         x = x.requires_grad_()

@@ -62,28 +62,27 @@ def _add(self, other, *, alpha=1):
     if not isinstance(self, Tensor) or not isinstance(other, Tensor):
         return refuse("add", (self, other), why=" and a number, which makes every element nonzero", kind=RuntimeError)
     if not is_sparse(self) or not is_sparse(other):
-        dense, sparse, factor = (self, other, alpha) if is_sparse(other) else (other, self, 1)
-        if self is sparse and alpha != 1:
-            dense = dense * alpha
-        return _dense_sum(dense, sparse, factor)
+        self, other = _one_shape(self, other)
+        self, other = (x.to_dense() if is_sparse(x) else x for x in (self, other))
+        return OPS["add"](self, other, alpha=alpha)
     if self.shape != other.shape:
         raise RuntimeError(f"add: sparse tensors do not broadcast: expected one shape, got {list(self.shape)} and "
                            f"{list(other.shape)}")
     if self.layout is not other.layout:
         other = converted(other, self._pattern)
-    other = other if alpha == 1 else RULES["mul"](other, alpha)
     if self.layout is COO:
-        return _sum_of_coordinates(self, other)
-    found = _sum_of_coordinates(self.to_sparse_coo(), other.to_sparse_coo())
+        return _sum_of_coordinates(self, other, alpha)
+    found = _sum_of_coordinates(self.to_sparse_coo(), other.to_sparse_coo(), alpha)
     return alike(coalesced(found), self._pattern)
 
 
-def _sum_of_coordinates(self, other):
+def _sum_of_coordinates(self, other, alpha):
     if self._pattern.sparse_dim != other._pattern.sparse_dim:
         raise RuntimeError(f"add: the operands have {self._pattern.sparse_dim} and {other._pattern.sparse_dim} sparse "
                            "dimensions; they must have equally many")
-    dtype = OPS["add"](self._held[:0], other._held[:0]).dtype
+    dtype = OPS["add"](self._held[:0], other._held[:0], alpha=alpha).dtype  # refuses a factor that it cannot hold
     values = values_of(self).to(dtype), values_of(other).to(dtype)
+    values = values if alpha == 1 else (values[0], values[1] * alpha)
     if self._pattern is other._pattern:
         return make(self._pattern, values[0] + values[1])
     pattern = self._pattern.changed(indices=OPS["cat"]([self._pattern.indices, other._pattern.indices], 1),
@@ -92,14 +91,16 @@ def _sum_of_coordinates(self, other):
     return coalesced(found) if self._pattern.coalesced and other._pattern.coalesced else found
 
 
-def _dense_sum(dense, sparse, alpha):
-    if dense.shape != sparse.shape:
-        if len(dense.shape) < len(sparse.shape) or dense.numel() <= sparse.numel():
-            dense = dense.expand(sparse.shape)
-        else:
-            raise RuntimeError(f"add: a sparse tensor of shape {list(sparse.shape)} does not broadcast to "
-                               f"{list(dense.shape)}")
-    return dense + (sparse.to_dense() if alpha == 1 else sparse.to_dense() * alpha)
+def _one_shape(self, other):
+    """A sparse and a dense tensor, the dense one expanded to the other's shape."""
+    sparse, dense = (self, other) if is_sparse(self) else (other, self)
+    if dense.shape == sparse.shape:
+        return self, other
+    if len(dense.shape) >= len(sparse.shape) and dense.numel() > sparse.numel():
+        raise RuntimeError(f"add: a sparse tensor of shape {list(sparse.shape)} does not broadcast to "
+                           f"{list(dense.shape)}")
+    dense = dense.expand(sparse.shape)
+    return (sparse, dense) if is_sparse(self) else (dense, sparse)
 
 
 @rule("add_")
@@ -109,11 +110,10 @@ def _add_in_place(self, other, *, alpha=1):
         return write(self, _add(self, other, alpha=alpha), "add_")
     recorded = _C.is_grad_enabled() and (self.requires_grad or other.requires_grad)
     if recorded or self.shape != other.shape or other.layout is not COO or not self.is_contiguous() \
-            or self.dtype is _C.bool or other._pattern.sparse_dim == 0:
+            or self.dtype is not other.dtype or self.dtype is _C.bool or other._pattern.sparse_dim == 0:
         return self.add_(other.to_dense(), alpha=alpha)
     rows = self.detach().view(-1, *self.shape[other._pattern.sparse_dim:])
-    values = values_of(other).to(self.dtype)
-    rows.index_add_(0, keys(other._pattern), values, alpha=alpha)
+    rows.index_add_(0, keys(other._pattern), values_of(other), alpha=alpha)
     return self
 
 
@@ -139,6 +139,12 @@ def _mul(self, other):
     if not is_sparse(other):
         return _times_dense(self, other)
     return _times_sparse(self, other)
+
+
+@rule("mul_")
+def _mul_in_place(self, other):
+    """A dense tensor becomes zero where the sparse one has no values."""
+    return write(self, _mul(self, other), "mul_") if is_sparse(self) else self.mul_(other.to_dense())
 
 
 def _times_dense(sparse, dense):

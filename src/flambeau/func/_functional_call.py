@@ -58,7 +58,7 @@ _ABSENT = object()
 
 
 def _place(module, name, value):
-    """(module, table, key) of a dotted name: a parameter's, a buffer's, or a new attribute's or one that is a tensor."""
+    """(module, table, key) of a dotted name: of a parameter, a buffer, or an attribute that is a tensor or new."""
     path, _, key = name.rpartition(".")
     owner = module.get_submodule(path)
     table = next((t for t in (owner._parameters, owner._buffers) if key in t), vars(owner))
