@@ -21,7 +21,8 @@ ROOT = Path(flambeau.__file__).resolve().parent
 LAYERS = [
     {"_C", "_processor", "_libraries", "_places", "_ranks", "utils.hooks", "classes", "futures", "package"},
     {"version"},
-    {"_attention_ways", "_shown", "memory", "__config__"},
+    {"_shown", "memory", "__config__"},
+    {"_attention_ways"},
     {"ops", "random", "backends", "utils", "utils._pytree"},
     {"_transforms", "linalg", "fft", "special", "signal", "return_types"},
     {"autograd", "func"},

@@ -68,3 +68,13 @@ def test_parameters_of_other_classes_say_so():
 
     text = repr(flambeau.nn.Parameter(flambeau.ones(2).as_subclass(Own), requires_grad=False))
     assert text == "Parameter(Own([1., 1.]))"
+
+
+@pytest.mark.parametrize("name, number", [
+    ("nn.attention.SDPBackend.MATH", 0), ("distributed.ReduceOp.SUM", 0), ("onnx.TrainingMode.TRAINING", 2),
+    ("monitor.Aggregation.SUM", 4), ("nn.functional.ScalingType.RowWise", 1)])
+def test_values_of_enumerations_print_as_names_and_count_as_numbers(name, number):
+    value = flambeau
+    for part in name.split("."):
+        value = getattr(value, part)
+    assert str(value) == f"{value}" == f"{type(value).__name__}.{name.rpartition('.')[2]}" and value == number

@@ -1,9 +1,8 @@
 """Which ways to compute scaled_dot_product_attention may be taken, and which can be."""
 
-import enum
-
 from . import _C
 from ._libraries import SWITCHES, cudnn_library
+from ._shown import NamedNumber
 
 #: all of them, in the order in which they are tried
 ALL = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
@@ -15,7 +14,7 @@ _HALVES = (_C.float16, _C.bfloat16)
 _LARGEST_HEAD = 256  # of cuDNN's
 
 
-class SDPBackend(enum.IntEnum):
+class SDPBackend(NamedNumber):
     """Ways to compute scaled_dot_product_attention: CUDNN_ATTENTION is NVIDIA's library, for halves on CUDA;
     FLASH_ATTENTION the fused kernel, which on CUDA is EFFICIENT_ATTENTION too; MATH ordinary operators.
     """
@@ -47,6 +46,13 @@ def fused(way, query, key, value, mask, dropout_p):
     if way == "CUDNN_ATTENTION":
         return _by_cudnn(query, key, value) and (mask is None or mask.dtype in (_C.bool, query.dtype))
     return way == "FLASH_ATTENTION" or (way == "EFFICIENT_ATTENTION" and query.is_cuda)  # one kernel is both there
+
+
+def by_parts(way, query, mask, dropout_p):
+    """Whether ordinary operators compute that way: MATH, and what PyTorch's FLASH_ATTENTION takes on the CPU and the
+    fused kernel here does not, float64."""
+    return way == "MATH" or (way == "FLASH_ATTENTION" and query.dtype is _C.float64 and not query.is_cuda
+                             and not dropout_p and not (mask is not None and mask.requires_grad))
 
 
 def _by_cudnn(query, key, value):

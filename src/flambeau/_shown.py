@@ -1,5 +1,7 @@
 """How values of users and files appear in messages: short, whatever they are, and without running their code."""
 
+from enum import Enum, IntEnum
+
 from . import _C
 
 _WHOLE = (type(None), bool, type(Ellipsis), type(NotImplemented), _C.dtype, _C.device)
@@ -8,6 +10,12 @@ _LONGEST_ITEM = 60
 _MOST = 8
 #: sized by their own type's length, which no subclass can replace
 _SIZED = (tuple, list, dict, set, frozenset, bytearray)
+
+
+class NamedNumber(IntEnum):
+    """Numbers with names, which `str` gives; an IntEnum's gives the number."""
+
+    __str__, __format__ = Enum.__str__, Enum.__format__
 
 
 def shown(value, nested=False):

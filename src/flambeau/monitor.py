@@ -3,14 +3,13 @@
 import threading
 import time
 from datetime import datetime, timedelta
-from enum import IntEnum
 
-from ._shown import shown
+from ._shown import NamedNumber, shown
 
 STAT_EVENT = "torch.monitor.Stat"
 
 
-class Aggregation(IntEnum):
+class Aggregation(NamedNumber):
     """What a `Stat` tells of the values in a window."""
 
     VALUE = 0

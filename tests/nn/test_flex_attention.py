@@ -40,6 +40,11 @@ def test_backends():
         assert flambeau.equal(F.scaled_dot_product_attention(q, k, v, is_causal=True), expected)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         assert flambeau.allclose(F.scaled_dot_product_attention(q, k, v, mask), expected, atol=1e-6)
+        wide = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), mask)
+        assert wide.dtype is flambeau.float64 and flambeau.allclose(wide.float(), expected, atol=1e-6)
+        with pytest.raises(RuntimeError, match="No viable backend"):
+            F.scaled_dot_product_attention(q.double(), k.double(), v.double(), dropout_p=0.5)
+    assert f"{SDPBackend.MATH}" == str(SDPBackend.MATH) == "SDPBackend.MATH"
     for backend, dropout in ((SDPBackend.FLASH_ATTENTION, 0.5), (SDPBackend.CUDNN_ATTENTION, 0.0)):
         with sdpa_kernel(backend), pytest.raises(RuntimeError, match="No viable backend"):
             F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)

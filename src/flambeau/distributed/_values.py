@@ -2,17 +2,17 @@
 
 import os
 from datetime import timedelta
-from enum import Enum, IntEnum
+from enum import Enum
 from importlib.util import find_spec
 from typing import NewType
 
 import flambeau
 
 from .. import _ranks
-from .._shown import shown
+from .._shown import NamedNumber, shown
 from . import _nccl
 
-RedOpType = IntEnum("RedOpType", "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM", start=0)
+RedOpType = NamedNumber("RedOpType", "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM", start=0)
 
 
 class ReduceOp:

@@ -1,6 +1,8 @@
 """Enumerations that programs refer to: kinds of operators, of dispatch, of averages."""
 
-from enum import Enum, IntEnum
+from enum import Enum
+
+from .._shown import NamedNumber
 
 Tag = Enum("Tag", ["core", "cudagraph_unsafe", "data_dependent_output", "dynamic_output_shape", "flexible_layout",
                    "generated", "inplace", "inplace_view", "maybe_aliasing_or_mutating", "needs_contiguous_strides",
@@ -16,7 +18,7 @@ DispatchKey = Enum("DispatchKey", ["Undefined", "CompositeExplicitAutograd", "Co
 DispatchKey.__doc__ = "Where an implementation belongs, by PyTorch's names; those that have a meaning here."
 
 
-class AggregationType(IntEnum):
+class AggregationType(NamedNumber):
     """How partial results are put together."""
 
     SUM = 0

@@ -1,14 +1,14 @@
 """Products of matrices with scales, and of groups: nn.functional's scaled_mm and grouped_mm."""
 
 import contextlib
-import enum
 import math
 
 from .. import _C
+from .._shown import NamedNumber
 from ..ops.kinds import OPS
 
 
-class ScalingType(enum.IntEnum):
+class ScalingType(NamedNumber):
     """How the operands of scaled_mm are scaled."""
 
     TensorWise = 0
@@ -19,7 +19,7 @@ class ScalingType(enum.IntEnum):
     BlockWise128x128 = 5
 
 
-class SwizzleType(enum.IntEnum):
+class SwizzleType(NamedNumber):
     """How the scales of scaled_mm are laid out."""
 
     NO_SWIZZLE = 0

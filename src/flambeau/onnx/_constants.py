@@ -1,6 +1,6 @@
 """The values by which programs say how a model is exported."""
 
-from enum import IntEnum
+from .._shown import NamedNumber
 
-TrainingMode = IntEnum("TrainingMode", "EVAL PRESERVE TRAINING", start=0)
-OperatorExportTypes = IntEnum("OperatorExportTypes", "ONNX ONNX_ATEN ONNX_ATEN_FALLBACK ONNX_FALLTHROUGH", start=0)
+TrainingMode = NamedNumber("TrainingMode", "EVAL PRESERVE TRAINING", start=0)
+OperatorExportTypes = NamedNumber("OperatorExportTypes", "ONNX ONNX_ATEN ONNX_ATEN_FALLBACK ONNX_FALLTHROUGH", start=0)

@@ -1,10 +1,9 @@
 """Which dtype of ONNX stands for which dtype here, and the bytes of a tensor in a file."""
 
-from enum import IntEnum
-
 from .. import _C
+from .._shown import NamedNumber
 
-TensorProtoDataType = IntEnum("TensorProtoDataType", """
+TensorProtoDataType = NamedNumber("TensorProtoDataType", """
     UNDEFINED FLOAT UINT8 INT8 UINT16 INT16 INT32 INT64 STRING BOOL FLOAT16 DOUBLE UINT32 UINT64 COMPLEX64 COMPLEX128
     BFLOAT16 FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ""", start=0)
 

@@ -131,7 +131,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
             if attn_mask is not None or enable_gqa or not queries == keys == values:
                 query, key, value = _expanded(attn_mask, query, key, value)
             out = fused_attention(query, key, value, attn_mask, is_causal, scale, backend == "CUDNN_ATTENTION")[0]
-        elif backend == "MATH":
+        elif _attention_ways.by_parts(backend, query, attn_mask, dropout_p):
             out = _by_parts(query, key, value, attn_mask, dropout_p, is_causal, scale)
         else:
             continue
@@ -141,7 +141,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
         return out if order is None else out.permute(order).contiguous().permute(_BACK[order])
     ways = ", ".join(_attention_ways.allowed) or "none"
     raise RuntimeError(f"{name}: No viable backend was found: only {ways} may be used; the fused kernel takes no "
-                       "dropout, float64 or mask that wants a gradient, and cuDNN only halves with heads of a multiple "
+                       "dropout and no mask that wants a gradient, and cuDNN only halves with heads of a multiple "
                        "of 8 columns (see nn.attention.sdpa_kernel)")
 
 
