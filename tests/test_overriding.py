@@ -4,6 +4,7 @@ import pytest
 
 import flambeau
 from flambeau import Tensor
+from flambeau._tensor.overriding import DisableTorchFunctionSubclass, disable_torch_function
 from flambeau.overrides import TorchDispatchMode, TorchFunctionMode
 from flambeau.utils._mode_utils import all_same_mode, no_dispatch
 from flambeau.utils._pytree import tree_map
@@ -199,3 +200,59 @@ def test_a_class_goes_past_its_own_dispatch():
 
     x = flambeau.Tensor._make_subclass(Doubled, flambeau.ones(2, dtype=flambeau.complex64))
     assert x.abs().tolist() == [2, 2] and x.conj().exp().shape == (2,) and all_same_mode([x, x])
+
+
+class Asked(Tensor):
+    seen = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.seen.append(func)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("use, func", [
+    (lambda x: x.detach(), Tensor.detach), (lambda x: x.to(flambeau.float64), Tensor.to),
+    (lambda x: x.half(), Tensor.half), (lambda x: x.cpu(), Tensor.cpu), (lambda x: x.numpy(), Tensor.numpy),
+    (lambda x: x.requires_grad_(), Tensor.requires_grad_), (lambda x: x.type_as(flambeau.ones(1)), Tensor.type_as),
+    (lambda x: x.size(), Tensor.size), (lambda x: x.sum().item(), Tensor.item), (len, Tensor.__len__),
+    (repr, Tensor.__repr__), (lambda x: x.data, Tensor.data.__get__), (lambda x: x.shape, Tensor.shape.__get__),
+    (lambda x: x.T, Tensor.T.__get__), (lambda x: setattr(x, "grad", None), Tensor.grad.__set__),
+    (lambda x: x.add(1), Tensor.add)])
+def test_a_class_is_asked_for_methods_and_attributes(use, func):
+    x = flambeau.ones(2, 2).as_subclass(Asked)
+    Asked.seen.clear()
+    result = use(x)
+    assert Asked.seen[-1] == func
+    assert type(result) is Asked or not isinstance(result, Tensor)
+    with DisableTorchFunctionSubclass():
+        use(x)
+    with disable_torch_function():
+        use(x)
+    assert Asked.seen[-1] == func and len(Asked.seen) <= 2
+
+
+def test_what_a_class_defines_itself_is_not_asked_for():
+    class Own(Asked):
+        @property
+        def shape(self):
+            return "mine"
+
+        def detach(self):
+            return 3
+
+    x = flambeau.ones(2).as_subclass(Own)
+    Asked.seen.clear()
+    assert x.shape == "mine" and x.detach() == 3 and not Asked.seen
+
+
+def test_data_and_new_tensors_have_the_class():
+    class Plain(Tensor):
+        pass
+
+    x = flambeau.ones(2).as_subclass(Plain)
+    assert [type(y) for y in (x.data, x.new(2), x.new_tensor([1.0]), x.new_zeros(2), x.detach())] == [Plain] * 5
+    x.data = flambeau.zeros(3)
+    assert x.tolist() == [0, 0, 0]
+    with pytest.raises(RuntimeError, match="strided"):
+        flambeau.ones(2).as_subclass(Asked).indices()

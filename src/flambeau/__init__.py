@@ -24,6 +24,7 @@ from ._C import dtype as dtype
 from ._C import frombuffer as frombuffer
 from ._C import memory_format as memory_format
 from ._shown import shown
+from ._tensor import asking as _asking
 from ._tensor import exchange as _exchange
 from ._tensor import memory as _memory
 from ._tensor import methods as _methods

@@ -51,7 +51,7 @@ def _by_kind(refuse):
     @wraps(refuse)
     def ask(self, *args, **kwargs):
         own = getattr(type(self), refuse.__name__, ask)
-        return (refuse if own is ask else own)(self, *args, **kwargs)
+        return (refuse if ask in (own, getattr(own, "__wrapped__", None)) else own)(self, *args, **kwargs)
 
     return ask
 
