@@ -365,3 +365,10 @@ def test_unravel_index_computes_in_int64():
     for wrong in (tensor([1.]), tensor([True])):
         with pytest.raises(TypeError, match="integers"):
             flambeau.unravel_index(wrong, (3, 2))
+
+
+@pytest.mark.parametrize("how", ["amax", "amin"])
+def test_scatter_reduce_of_nan_has_nan_gradients(how):
+    x, y = flambeau.ones(2, requires_grad=True), flambeau.tensor([1.0, float("nan"), 1.0], requires_grad=True)
+    x.scatter_reduce(0, flambeau.tensor([0, 0, 1]), y, how).sum().backward()
+    assert x.grad[0].isnan() and y.grad[:2].isnan().all() and x.grad[1] == y.grad[2] == 0.5
