@@ -243,3 +243,9 @@ def test_the_memory_of_a_tensor_as_another_class_by_keywords():
     assert type(made).__name__ == "Mine" and made.requires_grad and made.data_ptr() == x.data_ptr()
     with pytest.raises(NotImplementedError, match="dispatch_"):
         flambeau.Tensor._make_subclass(flambeau.Tensor, x, dispatch_device=True)
+
+
+def test_a_type_has_no_subclasses():
+    with pytest.raises(TypeError, match="Own: FloatTensor .* subclass Tensor"):
+        class Own(flambeau.FloatTensor):
+            pass

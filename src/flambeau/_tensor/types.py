@@ -16,6 +16,9 @@ class TensorType(type):
     """
 
     def __new__(cls, name, dtype, device="cpu"):
+        if isinstance(dtype, tuple):  # a class statement gives its bases here
+            raise TypeError(f"{name}: {dtype[0].__name__} tells tensors by their dtype and has no subclasses; subclass "
+                            "Tensor")
         module = "torch" if device == "cpu" else f"torch.{device}"
         kind = super().__new__(cls, name, (), {"__module__": module})
         kind.is_cuda, kind.is_sparse = device.startswith("cuda"), device.endswith("sparse")
