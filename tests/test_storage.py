@@ -177,6 +177,8 @@ def test_what_programs_ask_storages():
     assert x.storage()._untyped_storage == x.untyped_storage()
     assert x[1:].storage()._cdata == x.untyped_storage()._cdata != x.clone().storage()._cdata
     assert flambeau.UntypedStorage([1, 2], device="meta").device.type == "meta"
+    with pytest.raises(NotImplementedError, match="no values to copy"):
+        flambeau.TypedStorage(4, device="meta", dtype=flambeau.float32).cpu()
 
 
 def test_memory_that_a_storage_gives_up_goes_back_to_the_system():

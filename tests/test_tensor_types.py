@@ -246,6 +246,6 @@ def test_the_memory_of_a_tensor_as_another_class_by_keywords():
 
 
 def test_a_type_has_no_subclasses():
-    with pytest.raises(TypeError, match="Own: FloatTensor .* subclass Tensor"):
+    with pytest.raises(TypeError, match=r"Own: FloatTensor .* subclass Tensor"):
         class Own(flambeau.FloatTensor):
             pass

@@ -54,6 +54,7 @@ def test_options():
 def test_make_tensor(dtype):
     dtype = getattr(flambeau, dtype)
     x = make_tensor(3, 40, dtype=dtype)
+    assert not x._is_view()
     assert x.dtype is dtype
     assert x.shape == (3, 40)
     y = make_tensor((5, 6), dtype=dtype, noncontiguous=True, low=None, high=None)

@@ -117,6 +117,8 @@ class _Storage:
         wanted = self.device if device is None else _C.placed_device(device)
         if wanted == self.device:
             return self
+        if self.device.type == "meta":
+            raise NotImplementedError(f"storage: one of the meta device has no values to copy to {device}")
         if "cuda" not in (wanted.type, self.device.type) or not _C._cuda.available():
             raise RuntimeError(f"storage: device {device} is not available in this build")
         return _over(type(self), self._memory.to(wanted, non_blocking=non_blocking))

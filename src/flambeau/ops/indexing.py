@@ -154,7 +154,7 @@ def _scatter_reduce_backward(g, self, dim, index, src, reduce, include_self, res
             theirs = (_first(src, index) == result.gather(dim, index)).to(g.dtype)
             if not include_self:
                 mine = mine.scatter(dim, index, 0)
-            shared = g / mine.scatter_add(dim, index, theirs)  # nobody's where the extreme is NaN, whose gradient is NaN
+            shared = g / mine.scatter_add(dim, index, theirs)  # 0 / 0 where the extreme is NaN
             to_self, to_src = shared * mine, shared.gather(dim, index) * theirs
         case _:
             to_self, to_src = _product_shares(g, self, dim, index, src, include_self)
