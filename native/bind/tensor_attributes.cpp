@@ -102,7 +102,7 @@ PyObject* get_data(PyObject* o, void*) {
       t->storage = blank_storage();
       show_memory(*t->storage, shared);  // takes over the alias's count
     }
-    if (self(o).flags & kOverrides) return as_subclass(Py_TYPE(o), *t, false);
+    if (self(o).flags & kOverrides && !tls.overrides_disabled) return as_subclass(Py_TYPE(o), *t, false);
     return take_object(std::move(t));
   });
 }

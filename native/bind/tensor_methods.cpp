@@ -119,11 +119,8 @@ PyObject* t_tolist(PyObject* o, PyObject*) {
 PyObject* t_detach(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
     if (self(o).flags & kDispatch) return take_object(detach_wrapper(self(o)));
-    if (self(o).flags & kOverrides) {
-      PyTypeObject* type = Py_TYPE(o);
-      return as_subclass(type, self(o), false);
-    }
-    return take_object(alias(self(o)));
+    const bool keeps_class = self(o).flags & kOverrides && !tls.overrides_disabled;
+    return keeps_class ? as_subclass(Py_TYPE(o), self(o), false) : take_object(alias(self(o)));
   });
 }
 PyObject* t_detach_(PyObject* o, PyObject*) {
