@@ -37,7 +37,7 @@ void note_retained(Tensor& t) {
 }
 
 // From now on t's gradient stays in t.grad; a leaf's does anyway.
-void retain_gradient(Tensor& t) {
+void keep_gradient_of(Tensor& t) {
   if (!grad_fn_of(t) || t.flags & kRetainGrad) return;
   t.flags |= kRetainGrad;
   note_retained(t);
@@ -84,7 +84,7 @@ PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
     BackwardOptions options{a[2] == Py_True, a[3] == Py_True, a[5] == Py_True};
     if (options.accumulate)  // into leaves; what was computed keeps its gradient from now on
       for (const Target& t : inputs)
-        if (t.tensor) retain_gradient(*t.tensor);
+        if (t.tensor) keep_gradient_of(*t.tensor);
     Grads found = run_backward(roots, grads, inputs, options);
     Held t = checked(PyTuple_New(Py_ssize_t(found.size())));
     for (size_t k = 0; k < found.size(); ++k)
@@ -191,7 +191,7 @@ PyObject* retain_grad(PyObject*, PyObject* o) {
     Tensor& t = *as_tensor(o);
     if (!tensor_requires_grad(t)) runtime_error("retain_grad: this tensor does not require grad, so it will have no "
                                                 "gradient");
-    retain_gradient(t);
+    keep_gradient_of(t);
     Py_RETURN_NONE;
   });
 }

@@ -269,13 +269,10 @@ PyObject* add_older_orders(PyObject*, PyObject* args) {
   });
 }
 
-PyObject* keep_format(PyObject*, PyObject* op) {  // the op's results take the memory format of its arguments
-  if (is_op(op) && as_op(op)->def) as_op(op)->def->keeps_format = true;
-  Py_RETURN_NONE;
-}
-
-PyObject* mark_fresh(PyObject*, PyObject* op) {  // the op's result is there to be written to
-  if (is_op(op) && as_op(op)->def) as_op(op)->def->fresh = true;
+// keep_format(op), mark_fresh(op): a fact of the op's results, see OpDef
+template <bool OpDef::*fact>
+PyObject* mark(PyObject*, PyObject* op) {
+  if (is_op(op) && as_op(op)->def) as_op(op)->def->*fact = true;
   Py_RETURN_NONE;
 }
 
@@ -283,8 +280,8 @@ PyObject* mark_fresh(PyObject*, PyObject* op) {  // the op's result is there to 
 
 PyMethodDef definition_functions[] = {{"name_nodes", slot<name_nodes>, METH_VARARGS, nullptr},
                                       {"add_older_orders", slot<add_older_orders>, METH_VARARGS, nullptr},
-                                      {"keep_format", slot<keep_format>, METH_O, nullptr},
-                                      {"mark_fresh", slot<mark_fresh>, METH_O, nullptr},
+                                      {"keep_format", slot<mark<&OpDef::keeps_format>>, METH_O, nullptr},
+                                      {"mark_fresh", slot<mark<&OpDef::fresh>>, METH_O, nullptr},
                                       {"define", method<define>(), METH_FASTCALL},
                                       {"define_overloads", method<define_overloads>(), METH_FASTCALL},
                                       {"bind_alias", method<bind_alias>(), METH_FASTCALL},

@@ -124,21 +124,16 @@ void check_two_tensors(const Call& c, DType&, DType&) {
     if (c.args[k].is_number())
       type_error(c.name(), "(): argument '", names[k], "' (position ", k + 1, ") must be Tensor, not a number");
 }
-ElementwiseRow modular(const char* name) {
+// What is added to the row of that name, which has the loops.
+ElementwiseRow marked(const char* name, bool ElementwiseRow::*fact) {
   ElementwiseRow row{name};
   row.operands = 0;
-  row.modular = true;
-  return row;
-}
-ElementwiseRow in_order(const char* name) {
-  ElementwiseRow row{name};
-  row.operands = 0;
-  row.in_order = true;
+  row.*fact = true;
   return row;
 }
 ElementwiseRow checked(const char* name, void (*adapt)(const Call&, DType&, DType&)) {
   ElementwiseRow row{name};
-  row.operands = 0;  // no loops of its own: added to the row of that name
+  row.operands = 0;
   row.adapt = adapt;
   return row;
 }
@@ -173,8 +168,8 @@ const ElementwiseRows rows(kBaseline, [](ElementwiseRows& r) {
          checked("igamma", check_two_tensors),
          checked("igammac", check_two_tensors)});
   for (const char* name : {"add", "sub", "rsub", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"})
-    r.add({modular(name)});
-  for (const char* name : {"masked_fill", "logsigmoid"}) r.add({in_order(name)});
+    r.add({marked(name, &ElementwiseRow::modular)});
+  for (const char* name : {"masked_fill", "logsigmoid"}) r.add({marked(name, &ElementwiseRow::in_order)});
 });
 
 }  // namespace

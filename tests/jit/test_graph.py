@@ -129,3 +129,12 @@ def test_types_of_values():
     assert [str(t) for t in pair.elements()] == ["int", "Optional[Tensor]"] and pair.shown() == "(int, Tensor?)"
     assert Type("int").isSubtypeOf(Type("Optional[int]")) and not Type("int").isSubtypeOf(Type("str"))
     assert Type("Dict[str, int]").getKeyType() == Type("str") and Type("List[int]").getElementType().kind() == "IntType"
+
+
+def test_a_list_of_one_is_taken_apart():
+    @flambeau.jit.script
+    def f(x):
+        (y,) = flambeau.split(x, 2)
+        return y
+
+    assert [node.kind() for node in f.graph.nodes()][-1] == "prim::ListUnpack"

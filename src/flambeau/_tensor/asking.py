@@ -9,20 +9,18 @@ import functools
 
 from .. import _C
 from .._C import Tensor
-from .overriding import _default_torch_function, handle_torch_function
+from .overriding import _default_torch_function, handle_torch_function, overrides_are_off
 
 #: special methods that are asked for
 _SPECIAL = {"__array__", "__bool__", "__complex__", "__contains__", "__deepcopy__", "__float__", "__format__",
             "__index__", "__int__", "__len__", "__reduce_ex__", "__repr__"}
 #: results of these have the class of the tensor also where a class asks for nothing
-_OF_ONE_CLASS = {"data", "new", "new_tensor"}
+_OF_ONE_CLASS = {"new", "new_tensor"}
 _OPERATOR = type(vars(Tensor)["add"])
 
 
 def _answer(func, *args, **kwargs):
-    off = _C.disable_overrides(True)
-    _C.disable_overrides(off)
-    return func(*args, **kwargs) if off else handle_torch_function(func, args, kwargs)
+    return func(*args, **kwargs) if overrides_are_off() else handle_torch_function(func, args, kwargs)
 
 
 @functools.cache

@@ -190,11 +190,17 @@ def of_likes(function):
     @functools.wraps(function)
     def asking(input, *args, **kwargs):
         if (_modes.function or _overrides(type(input))) and has_torch_function((input,)):
-            found = overriding((input,), {}, "__torch_function__")
-            return asked(asking, found, (input, *args), kwargs, functools.partial(_declined, asking))
+            return ask(asking, input, args, kwargs)
         return function(input, *args, **kwargs)
 
     return asking
+
+
+def overrides_are_off():
+    """Whether classes are not asked here, as inside their own `__torch_function__`."""
+    off = _C.disable_overrides(True)
+    _C.disable_overrides(off)
+    return off
 
 
 def _overrides(kind):
@@ -381,8 +387,7 @@ def has_torch_function(values):
     if _modes.passed:
         _modes.passed = False
         return False
-    if _C.disable_overrides(False):  # asked while they are off: they stay off
-        _C.disable_overrides(True)
+    if overrides_are_off():
         return False
     return bool(_modes.function or overriding(tuple(values), {}, "__torch_function__"))
 

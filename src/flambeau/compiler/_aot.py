@@ -8,7 +8,6 @@ in two (_partition.py): forward returns the results, then what backward needs.
 import functools
 
 from .. import _C, no_grad, zeros
-from .._graph.inside import Inside
 from .._shown import shown
 from .._subclasses.fake_tensor import FakeTensorMode
 from ..autograd import Function, grad
@@ -19,9 +18,6 @@ from ..fx.experimental.proxy_tensor import make_fx
 from ..nn import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._partition import default_partition, fakes
-
-#: inside, a graph is being compiled
-compiling_ahead = Inside("compiling ahead")
 
 
 def make_boxed_func(f):
@@ -55,8 +51,7 @@ def _called(function, args):
 
 
 def _compiled(compiler, module):
-    with compiling_ahead():
-        made = compiler(module, fakes(module))
+    made = compiler(module, fakes(module))
     if not callable(made):
         raise TypeError(f"aot: the compiler {shown(compiler)} must return a function of the graph's inputs, not "
                         f"{shown(made)}")

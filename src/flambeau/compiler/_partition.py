@@ -3,6 +3,7 @@
 from .. import _C
 from ..fx import Graph, GraphModule, Node
 from ..fx.node import map_arg
+from ..ops.kinds import writes_by_name
 
 #: kinds of operators that cost little more than reading their arguments
 _CHEAP = ("elementwise", "view", "composite")
@@ -91,7 +92,7 @@ class _Both:
 def _writes(node):
     """Whether a node writes into its first argument: a copy that the graph has made."""
     name = getattr(node.target, "name", None)
-    return node.op == "call_function" and isinstance(name, str) and name.endswith("_") and not name.endswith("__")
+    return node.op == "call_function" and isinstance(name, str) and writes_by_name(name)
 
 
 def _copied(node):
@@ -109,7 +110,7 @@ def _bytes(node):
 def _is_cheap(node):
     target = node.target
     return node.op == "call_function" and isinstance(target, _C.Op) and target.kind in _CHEAP and not (
-        target.random or target.is_inplace or target.name.endswith("_"))
+        target.random or target.is_inplace or _writes(node))
 
 
 _ALL = float("inf")

@@ -25,15 +25,16 @@ def move_to_device_pass(ep, location):
             if isinstance(value, _C.Tensor):
                 tensors[name] = _moved(value, target)
     for module in ep.graph_module.modules():
-        for node in getattr(module, "graph", None).nodes if hasattr(module, "graph") else ():
+        if not hasattr(module, "graph"):
+            continue
+        for node in module.graph.nodes:
             node.args, node.kwargs = (map_aggregate(each, lambda x: target(x) if isinstance(x, _C.device) else x)
                                       for each in (node.args, node.kwargs))
             if isinstance(node.kwargs.get("device"), str):
                 node.kwargs = {**node.kwargs, "device": target(_C.device(node.kwargs["device"]))}
             if "val" in node.meta:
                 node.meta["val"] = tree_map(lambda x: _moved(x, target), node.meta["val"])
-        if hasattr(module, "graph"):
-            module.recompile()
+        module.recompile()
     if ep.example_inputs is not None:
         ep._example_inputs = tree_map(lambda x: _moved(x, target), ep.example_inputs)
     ep.validate()

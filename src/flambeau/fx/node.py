@@ -9,6 +9,7 @@ import flambeau
 from .. import _C
 from .._shown import shown
 from ..autograd import profiler
+from ..ops.kinds import writes_by_name
 from ..ops.namespaces import READINGS, Overload
 from ._targets import listed_name, type_text
 from ._targets import qualified_name as _get_qualified_name  # noqa: F401 (packages take it from here)
@@ -280,7 +281,7 @@ class Node:
             return self.target in _side_effectful_functions or _writes(self.target, self._kwargs) or (
                 impure_random and getattr(self.target, "random", False) is True)
         if self.op == "call_method":
-            return self.target.endswith("_") and not self.target.endswith("__")
+            return writes_by_name(self.target)
         if self.op == "call_module":
             return self._calls_impure_module(impure_random)
         return False

@@ -4,6 +4,7 @@ import ast
 
 from .. import _C
 from ..nn import Module
+from ..ops.kinds import writes_by_name
 from ._compile import BUILTINS, dotted
 from ._inlining import path_of
 
@@ -135,7 +136,7 @@ def _is_operator(node):
 
 
 def _changes(name):
-    return name in _CHANGING or (name.endswith("_") and not name.endswith("__"))
+    return name in _CHANGING or writes_by_name(name)
 
 
 def _statistics(node, name):

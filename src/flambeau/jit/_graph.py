@@ -292,24 +292,13 @@ class Block:
         """One more value that the block leaves."""
         self._left._take(value)
 
-    def constant_first(self, value, kind):
-        """A constant at the beginning of the block, one of each value."""
-        known = [n for n in self._nodes if n.kind() == "prim::Constant"]
-        for node in known:
-            same = node._outputs[0].type() == kind and node._attributes.get("value") is value
-            if same or (node._outputs[0].type() == kind and isinstance(value, (bool, int, float, str, type(None)))
-                        and repr(node._attributes.get("value")) == repr(value)):
-                return node._outputs[0]
-        made = Node(self, "prim::Constant", (), [kind], {} if value is None else {"value": value})
-        self._nodes.insert(len(known), made)
-        return made._outputs[0]
-
 
 class Graph(Block):
     """The graph of a function or method."""
 
     def __init__(self):
         self._count, self._taken = 0, {}
+        self._constants = {}  # (type, text or identity of the value): the node of the constant
         super().__init__(self)
 
     def numbered(self):
@@ -321,6 +310,16 @@ class Graph(Block):
         """A name for a value: `x.1`, `x.2` …"""
         self._taken[name] = self._taken.get(name, 0) + 1
         return f"{name}.{self._taken[name]}"
+
+    def constant_first(self, value, kind):
+        """A constant at the beginning of the graph, one of each value."""
+        plain = isinstance(value, (bool, int, float, str, type(None)))
+        key = kind, repr(value) if plain else id(value)
+        if key not in self._constants:
+            made = Node(self, "prim::Constant", (), [kind], {} if value is None else {"value": value})
+            self._nodes.insert(len(self._constants), made)
+            self._constants[key] = made
+        return self._constants[key]._outputs[0]
 
     def without_leftovers(self):
         """Drops constants that nobody uses."""

@@ -35,12 +35,12 @@ class Expressions:
 
     def add(self, kind, inputs, kinds, **attributes):
         """A node; its value, where it makes one."""
-        made = self.block.add(kind, list(inputs), kinds, attributes, self._where())
-        return made._outputs[0] if len(made._outputs) == 1 else Several(made._outputs)
+        made = self.several(kind, inputs, kinds, **attributes)
+        return made[0] if len(made) == 1 else made
 
-    def several(self, kind, inputs, kinds):
-        """A node; its values as they are, of one the value."""
-        return self.add(kind, inputs, kinds)
+    def several(self, kind, inputs, kinds, **attributes):
+        """A node; the values that it makes."""
+        return Several(self.block.add(kind, list(inputs), kinds, attributes, self._where())._outputs)
 
     def _where(self):
         return None if self.line is None else f"line {self.line}"
@@ -196,15 +196,11 @@ class Expressions:
             return self._boolop(ast.BoolOp(node.op, rest))
 
         if isinstance(node.op, ast.And):
-            return self.branched(self.truth(first), others, lambda: self.constant(False, BOOL))
-        return self.branched(self.truth(first), lambda: self.constant(True, BOOL), others)
+            return self.branches(self.truth(first), others, lambda: self.constant(False, BOOL))
+        return self.branches(self.truth(first), lambda: self.constant(True, BOOL), others)
 
     def _ifexp(self, node):
-        return self.branched(self.truth(node.test), lambda: self.value(node.body), lambda: self.value(node.orelse))
-
-    def branched(self, test, *ways):
-        """A value that is one of two."""
-        return self.branches(test, *ways)
+        return self.branches(self.truth(node.test), lambda: self.value(node.body), lambda: self.value(node.orelse))
 
     def _compare(self, node):
         if len(node.ops) > 1:

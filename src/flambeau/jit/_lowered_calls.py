@@ -101,7 +101,7 @@ class Calls(Expressions):
         arguments, defaults, kinds = found
         given = dict(zip((a.name for a in arguments), args)) | kwargs
         inputs = [given[a.name] if a.name in given else self.default(defaults.get(a.name)) for a in arguments]
-        return self.several(f"aten::{name}", inputs, kinds)
+        return self.add(f"aten::{name}", inputs, kinds)
 
     def form(self, name, args, kwargs):
         """(the arguments of the overload that a call is of, {name: default}, the types of its results), or None."""

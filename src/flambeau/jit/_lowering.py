@@ -303,7 +303,7 @@ class Lowering(Calls):
         self.body(node.body)
         flag = getattr(node, "going", None)
         if isinstance(node, ast.While) or flag is None:
-            on = again() if flag is None else self.branched(
+            on = again() if flag is None else self.branches(
                 self.one(self.env[flag]), again, lambda: self.constant(False, BOOL))
         else:
             on = self.one(self.env[flag])

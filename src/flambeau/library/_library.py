@@ -11,7 +11,7 @@ from ..amp.autocast_mode import _cast, _kind, autocast
 from ._enumerations import Tag
 from ._operator import OPERATORS, SLOTS, find, forget, once_defined
 from ._operator import define as _define
-from ._replacing import replace
+from ._replacing import put_back, replace
 from ._schema import infer_schema
 
 
@@ -392,7 +392,7 @@ class Library:
         operator = find(name)
         before = operator.kernels.get(_slot(key))
         _put(operator, key, fn, allow_override)
-        self._undo.append(partial(_restore, operator.kernels, _slot(key), before))
+        self._undo.append(partial(put_back, operator.kernels, _slot(key), before))
 
     def _register_fake(self, op_name, fn, _stacklevel=1, *, allow_override=False):
         """The result's shape and dtype without data, of an operator of this namespace."""
@@ -401,13 +401,6 @@ class Library:
     def _qualified(self, op_name):
         name = f"{self.ns}::{op_name.name}" if isinstance(op_name, _C.Op) else getattr(op_name, "qualified", op_name)
         return name if "::" in name else f"{self.ns}::{name}"
-
-
-def _restore(kernels, slot, before):
-    if before is None:
-        kernels.pop(slot, None)
-    else:
-        kernels[slot] = before
 
 
 @contextlib.contextmanager

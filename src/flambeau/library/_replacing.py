@@ -73,6 +73,14 @@ def replace(op_name, slot, function):
     return _put(mode, key, function)
 
 
+def put_back(kernels, key, before):
+    """An implementation that was there before another took its place; None: there was none."""
+    if before is None:
+        kernels.pop(key, None)
+    else:
+        kernels[key] = before
+
+
 def _put(mode, key, function):
     before = mode.kernels.get(key)
     if not mode.kernels:
@@ -82,10 +90,7 @@ def _put(mode, key, function):
     def undo():
         if mode.kernels.get(key) is not function:
             return
-        if before is not None:
-            mode.kernels[key] = before
-        else:
-            del mode.kernels[key]
+        put_back(mode.kernels, key, before)
         if not mode.kernels:
             below_all_modes(mode, False)
 

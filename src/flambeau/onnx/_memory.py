@@ -6,6 +6,7 @@ import operator
 
 from .. import _C
 from ..ops import OPS
+from ..ops.kinds import writes_by_name
 from ._schemas import Unavailable
 
 #: a result of these may be a view of the input or a copy, as its layout wants
@@ -34,7 +35,7 @@ def name_of(target):
 def writes(node):
     """Whether a step writes into an argument."""
     name = name_of(node.target) if node.op == "call_function" else None
-    return name is not None and ("out" in node.kwargs or (name.endswith("_") and not name.endswith("__")))
+    return name is not None and ("out" in node.kwargs or writes_by_name(name))
 
 
 class Memory:

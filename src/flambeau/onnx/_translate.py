@@ -9,6 +9,7 @@ from .. import _C
 from ..export.graph_signature import ConstantArgument, InputKind, SymIntArgument
 from ..fx import Node
 from ..fx.node import map_arg
+from ..ops.kinds import writes_by_name
 from ..ops.namespaces import READINGS, Reading
 from ..utils._pytree import tree_leaves
 from . import _control, _numbers
@@ -363,11 +364,6 @@ def _is_complex(tree):
     return any(dtype.is_complex for dtype in found)
 
 
-def writes_by_name(name):
-    """Whether this is the in-place form of an operator."""
-    return name.endswith("_") and not name.endswith("__")
-
-
 def _plain(target):
     name = name_of(target)
     if name is None:
@@ -392,4 +388,3 @@ def _of_tensors(node):
 def _is_contiguous(node):
     held = node.meta.get("val")
     return isinstance(held, _C.Tensor) and held.layout is _C.strided and native(held).is_contiguous()
-

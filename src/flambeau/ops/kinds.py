@@ -179,6 +179,11 @@ def differentiated(*tensors):
     return any((_C.is_grad_enabled() and t.requires_grad) or _C.level_of(t) for t in tensors if t is not None)
 
 
+def writes_by_name(name):
+    """Whether a name is that of an operator which writes into its first argument: `add_`, `normal_`."""
+    return name.endswith("_") and not name.endswith("__")
+
+
 def plain(tensor):
     """The tensor without what transforms put around it: inside `vmap` the values of the whole batch. For decisions that
     are right for every element once they are made for all."""

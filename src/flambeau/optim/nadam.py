@@ -1,6 +1,5 @@
 """NAdam: Adam with Nesterov's look ahead."""
 
-
 from ._composed import ComposedOptimizer, decay, number, zeros
 from ._lists import step_on_lists
 from ._recorded import add_quotient, learned

@@ -5,6 +5,7 @@ import contextlib
 from .. import _C
 from .._tensor.overriding import TorchDispatchMode as TorchDispatchMode
 from .._tensor.overriding import _modes, _Off, _update, dispatch_modes
+from ..ops.kinds import writes_by_name
 
 _get_current_dispatch_mode_stack = dispatch_modes
 
@@ -71,7 +72,7 @@ def return_and_correct_aliasing(func, args, kwargs, out):
 
 
 def _is_inplace(op):
-    return op.is_inplace or (op.name.endswith("_") and not op.name.endswith("__"))
+    return op.is_inplace or writes_by_name(op.name)
 
 
 class BaseTorchDispatchMode(TorchDispatchMode):

@@ -15,6 +15,7 @@ from ... import _C
 from ..._tensor.overriding import TorchDispatchMode
 from ...func._functional_call import RECORDERS
 from ...ops import OPS
+from ...ops.kinds import writes_by_name
 from ...utils._pytree import tree_map
 
 #: writes whose result does not depend on what was there -> the value of a tensor like it
@@ -95,7 +96,7 @@ class Functional(TorchDispatchMode):
 
     @staticmethod
     def _writes(func):
-        return func.is_inplace or (func.name.endswith("_") and not func.name.endswith("__"))
+        return func.is_inplace or writes_by_name(func.name)
 
     def _written(self, func, name, values, named):
         """The value that a tensor has after a write."""

@@ -1,10 +1,10 @@
 """torch._dynamo.utils: what programs ask of PyTorch's compiler."""
 
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Mapping
 
+from ...._absent import say_once
 from ...._C import graph_counts
 from . import config
 from .testing import same as same
@@ -15,14 +15,9 @@ def is_compile_supported(device_type):
     return device_type == "cpu"
 
 
-_warned = set()
-
-
 def warn_once(msg, stacklevel=1):
     """A warning with this text, the first time."""
-    if msg not in _warned:
-        _warned.add(msg)
-        warnings.warn(msg, stacklevel=stacklevel + 1)
+    say_once(msg, stacklevel)
 
 
 def disable_cache_limit():
