@@ -81,7 +81,7 @@ void transpose_plane(char* dst, int64_t dst_step, const char* src, int64_t src_s
 
 // True when the plane form fits: the destination runs along dimension 0, the source along another one, moved to 1 here.
 bool arrange_transpose(Space& s, int64_t item) {
-  if (s.ndim < 2 || s.stride[0][0] != item || s.size[0] < 8) return false;
+  if (s.ndim < 2 || s.stride[0][0] != item || s.stride[1][0] == 0 || s.size[0] < 8) return false;
   for (int d = 1; d < s.ndim; ++d) {
     if (s.stride[1][d] != item || s.size[d] < 4) continue;
     s.swap_dims(1, d);
@@ -123,7 +123,17 @@ template <class U> void copy_runs(const Space& s, char* dst, const char* src, in
   }
   while (begin < end) {
     int64_t n = std::min(end - begin, s.size[0] - index[0]);
-    move_run<U>(dst, s.stride[0][0], src, s.stride[1][0], n);
+    if (const int64_t whole = index[0] ? 0 : (end - begin) / s.size[0]; whole > 1 && s.ndim > 1) {
+      const int64_t rows = std::min(whole, s.size[1] - index[1]);
+      move_rows<U>(dst, s.stride[0][0], s.stride[0][1], src, s.stride[1][0], s.stride[1][1], s.size[0], rows);
+      n = s.size[0];
+      begin += (rows - 1) * n;
+      index[1] += rows - 1;
+      dst += (rows - 1) * s.stride[0][1];
+      src += (rows - 1) * s.stride[1][1];
+    } else {
+      move_run<U>(dst, s.stride[0][0], src, s.stride[1][0], n);
+    }
     begin += n;
     index[0] += n;
     dst += n * s.stride[0][0];
@@ -273,34 +283,10 @@ struct Collected {
   }
 };
 
-// Few elements side by side, many such groups: strips of groups, one element of all of them after the other.
-constexpr int64_t kNarrow = 8, kStrip = 512;
-template <class U> void copy_narrow(const Space& s, char* dst, const char* src) {
-  const int64_t strips = (s.size[1] + kStrip - 1) / kStrip;
-  int64_t planes = 1;
-  for (int d = 2; d < s.ndim; ++d) planes *= s.size[d];
-  parallel_for(planes * strips, std::max<int64_t>(1, kGrain / (s.size[0] * kStrip)), [&](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; ++at) {
-      int64_t rest = at / strips;
-      const int64_t first = at % strips * kStrip, n = std::min(kStrip, s.size[1] - first);
-      char* d = dst + first * s.stride[0][1];
-      const char* p = src + first * s.stride[1][1];
-      for (int k = 2; k < s.ndim; ++k) {
-        d += rest % s.size[k] * s.stride[0][k];
-        p += rest % s.size[k] * s.stride[1][k];
-        rest /= s.size[k];
-      }
-      for (int64_t j = 0; j < s.size[0]; ++j)
-        move_run<U>(d + j * s.stride[0][0], s.stride[0][1], p + j * s.stride[1][0], s.stride[1][1], n);
-    }
-  });
-}
-
 template <class U> void copy_bits(Space& s, char* dst, const char* src, int64_t n) {
   if (const Collected collected(s, sizeof(U)); collected.dims) return collected.copy<U>(s, dst, src);
   if (arrange_transpose(s, sizeof(U))) return copy_transposed<U>(s, dst, src);
   if (const Scattered scattered(s, sizeof(U)); scattered.inner) return scattered.copy<U>(s, dst, src);
-  if (s.ndim > 1 && s.size[0] <= kNarrow && s.size[1] > 4 * s.size[0]) return copy_narrow<U>(s, dst, src);
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { copy_runs<U>(s, dst, src, begin, end); });
 }
 

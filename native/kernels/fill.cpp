@@ -69,11 +69,12 @@ static void fill_strided(Tensor& dst, const char* bytes) {
     }
     constexpr int64_t kRow = 16;
     if (s.size[0] >= kRow) return fill_rows(s, dst.data, v);
-    U block[64];
-    std::fill_n(block, 64, v);
+    constexpr int64_t kBlock = 256;
+    U block[kBlock];
+    std::fill_n(block, kBlock, v);
     parallel_for(dst.numel, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; at += 64)
-        block_move<false, U>(s, 0, dst.data, at, std::min<int64_t>(64, end - at), reinterpret_cast<char*>(block));
+      for (int64_t at = begin; at < end; at += kBlock)
+        block_move<false, U>(s, 0, dst.data, at, std::min(kBlock, end - at), reinterpret_cast<char*>(block));
     });
   });
 }

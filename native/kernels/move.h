@@ -1,5 +1,6 @@
-// Moving bytes that lie together.
+// Moving bytes that lie together, and elements that lie apart.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -21,6 +22,35 @@ inline void move_bytes(char* to, const char* from, int64_t n) {
     }
   }
   std::memcpy(to, from, size_t(n));
+}
+
+template <int step, class U> inline void pick(U* __restrict to, const char* from, int64_t n) {
+  using Loose [[gnu::aligned(1), gnu::may_alias]] = U;
+  const Loose* p = reinterpret_cast<const Loose*>(from);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = p[step * i];
+}
+// Elements `stride` bytes apart, side by side.
+template <class U> inline void gather_run(U* to, const char* from, int64_t stride, int64_t n) {
+  constexpr int64_t item = sizeof(U);
+  const auto element = [&](int64_t k) {
+    U v;
+    std::memcpy(&v, from + k * stride, sizeof(U));
+    return v;
+  };
+  if (stride == 0) return (void)std::fill_n(to, n, element(0));
+  if (stride == 2 * item) return pick<2>(to, from, n);
+  if (stride == 3 * item) return pick<3>(to, from, n);
+  if (stride == 4 * item) return pick<4>(to, from, n);
+  int64_t i = 0;
+  if constexpr (item == 4) {
+    typedef U Four __attribute__((vector_size(16)));
+    for (; i + 4 <= n; i += 4, from += 4 * stride) {
+      const Four v{element(0), element(1), element(2), element(3)};
+      std::memcpy(to + i, &v, sizeof v);
+    }
+  }
+  for (; i < n; ++i, from += stride) to[i] = element(0);
 }
 
 }  // namespace flambeau

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 
-#include "move.h"
 #include "options.h"
+#include "strided.h"
 
 namespace flambeau {
 namespace {
 
 constexpr int64_t kGrain = 1 << 18;  // bytes a thread should have to copy at least
+constexpr int64_t kNarrow = 256;     // bytes of a piece that is moved row by row
 
 // Pieces of one element each: every row is N elements, one of each source.
 template <class T, size_t N>
@@ -25,13 +26,9 @@ template <class T>
 void spread(char* out, int64_t pitch, std::span<const RowPiece> pieces, int64_t begin, int64_t end) {
   const int64_t block = std::max<int64_t>(16, 16384 / pitch);
   for (int64_t first = begin; first < end; first += block)
-    for (const RowPiece& p : pieces) {
-      const int64_t last = std::min(end, first + block), count = p.bytes / int64_t(sizeof(T));
-      char* to = out + p.at + first * pitch;
-      const char* from = p.from + first * p.step;
-      for (int64_t row = first; row < last; ++row, to += pitch, from += p.step)
-        for (int64_t k = 0; k < count; ++k) reinterpret_cast<T*>(to)[k] = reinterpret_cast<const T*>(from)[k];
-    }
+    for (const RowPiece& p : pieces)
+      move_rows<T>(out + p.at + first * pitch, sizeof(T), pitch, p.from + first * p.step, sizeof(T), p.step,
+                   p.bytes / int64_t(sizeof(T)), std::min(block, end - first));
 }
 template <class T>
 void copy_narrow_pieces(char* out, int64_t pitch, std::span<const RowPiece> pieces, int64_t begin, int64_t end) {
@@ -53,7 +50,7 @@ void copy_pieces(char* out, int64_t outer, int64_t pitch, int64_t item, std::spa
     return;
   }
   bool narrow = true;
-  for (const RowPiece& p : pieces) narrow &= p.bytes <= 32;
+  for (const RowPiece& p : pieces) narrow &= p.bytes <= kNarrow;
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(pitch, 1));
   if (narrow)
     return visit_size(item, [&]<class T>() {

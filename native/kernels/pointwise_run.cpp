@@ -8,7 +8,7 @@ namespace flambeau::pointwise {
 namespace {
 
 constexpr int64_t kBlock = 512;         // elements converted at a time: stays in the first-level cache
-constexpr int64_t kShortRow = 16;       // inner dimensions below this are packed across rows
+constexpr int64_t kShortRow = 32;       // inner dimensions below this are packed across rows
 constexpr int64_t kLongRow = 256;       // rows from this on need not be joined
 constexpr int64_t kFewRows = 8;         // so many rows are done before anything is packed
 

@@ -260,7 +260,22 @@ void visit_numbers(const Call& c, DType t, F&& f) {
   if (t == DType::Complex128) return f.template operator()<complex128>();
   visit_rows(c.name(), t, f);
 }
-void infer_like_self(Call& c) { c.output_like(c.tensor(1)); }
+void infer_prod_backward(Call& c) {
+  const Tensor &g = c.tensor(0), &x = c.tensor(1);
+  const int64_t n = x.ndim ? x.sizes[c.dim(2, x.ndim)] : 1;
+  if (g.dtype != x.dtype || (x.numel && g.numel * n != x.numel))
+    runtime_error(c.name(), ": a gradient of shape ", shape_text(g.shape()), " and dtype ", dtype_name(g.dtype),
+                  " does not belong to products of ", dtype_name(x.dtype), " ", shape_text(x.shape()));
+  c.output_like(x);
+}
+void infer_cumprod_backward(Call& c) {
+  const Tensor& x = c.tensor(1);
+  for (const Tensor* t : {&c.tensor(0), &c.tensor(2)})
+    if (t->dtype != x.dtype || !std::ranges::equal(t->shape(), x.shape()))
+      runtime_error(c.name(), ": the gradient and the result must have the input's dtype and shape ", dtype_name(x.dtype),
+                    " ", shape_text(x.shape()), ", got ", dtype_name(t->dtype), " ", shape_text(t->shape()));
+  c.output_like(x);
+}
 void cpu_prod_backward(Call& c) {
   Tensor& out = c.out();
   if (!out.numel) return;
@@ -279,8 +294,8 @@ void cpu_cumprod_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"_prod_backward", infer_like_self, cpu_prod_backward},
-    {"_cumprod_backward", infer_like_self, cpu_cumprod_backward},
+    {"_prod_backward", infer_prod_backward, cpu_prod_backward},
+    {"_cumprod_backward", infer_cumprod_backward, cpu_cumprod_backward},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../core/call.h"
+#include "strided.h"
 #include "vector.h"
 #include "views.h"
 
@@ -94,6 +95,14 @@ struct Source {
   int64_t item;
 };
 
+// What moves the bits of a T.
+template <class T>
+using Moved = std::conditional_t<
+    sizeof(T) == 1, uint8_t,
+    std::conditional_t<sizeof(T) == 2, uint16_t,
+                       std::conditional_t<sizeof(T) == 4, uint32_t,
+                                          std::conditional_t<sizeof(T) == 8, uint64_t, complex128>>>>;
+
 // Elements [lo, hi) of the reduction that starts at `base`.
 template <class Op, class T = typename Op::T>
 void feed(const Op& op, typename Op::Acc& acc, const Source<T>& s, const Plan& p, const char* base, int64_t lo,
@@ -113,7 +122,14 @@ void feed(const Op& op, typename Op::Acc& acc, const Source<T>& s, const Plan& p
       continue;
     }
     run = std::min(run, kBlock - fill);
-    s.load(buffer + fill, q, last.in, run);
+    if (const int64_t rows = at || !s.direct || p.nred == 1 ? 0 : std::min(kBlock - fill, hi - i) / last.size; rows > 1) {
+      const Axis& outer = p.red[p.nred - 2];
+      run = std::min(rows, outer.size - i / last.size % outer.size) * last.size;
+      move_rows<Moved<T>>(reinterpret_cast<char*>(buffer + fill), sizeof(T), last.size * int64_t(sizeof(T)), q, last.in,
+                          outer.in, last.size, run / last.size);
+    } else {
+      s.load(buffer + fill, q, last.in, run);
+    }
     fill += run;
     i += run;
     poll();
@@ -291,6 +307,41 @@ void reduce_few_columns(const Op& op, const Plan& p, const Source<T>& s) {
   });
 }
 
+// Larger blocks of a few columns: several rows of a block side by side fill the vectors.
+inline constexpr int64_t kFolded = 256;  // elements side by side
+template <class Op>
+bool are_folded_blocks(const Plan& p, const Source<typename Op::T>& s) {
+  if (!Op::kFold || !s.direct || p.nred != 1 || p.nkeep < 2) return false;
+  const Axis& last = p.keep[p.nkeep - 1];
+  return last.in == s.item && last.size <= kFolded / 4 && p.red[0].in == last.in * last.size &&
+         p.length * last.size >= 4 * kFolded;
+}
+template <class Op>
+void reduce_folded_blocks(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
+  using T = typename Op::T;
+  const Axis& last = p.keep[p.nkeep - 1];
+  const int64_t columns = last.size, fold = kFolded / columns, w = fold * columns, steps = p.length / fold;
+  const int64_t tail = p.length % fold, outer = p.outputs / columns;
+  parallel_for(outer, std::max<int64_t>(1, kGrain / (p.length * columns)), [&](int64_t begin, int64_t end) {
+    typename Op::Acc acc[kFolded];
+    const T* rows[kRows];
+    for (int64_t o = begin; o < end; ++o) {
+      const T* x = reinterpret_cast<const T*>(s.data + offset_of(p.keep, p.nkeep - 1, o));
+      std::fill_n(acc, w, op.init());
+      for (int64_t r = 0; r < steps; r += kRows) {
+        const int n = int(std::min(kRows, steps - r));
+        for (int k = 0; k < n; ++k) rows[k] = x + (r + k) * w;
+        op.columns(acc, rows, n, w, r);
+      }
+      rows[0] = x + steps * w;
+      if (tail) op.columns(acc, rows, 1, tail * columns, steps);
+      for (int64_t k = 1; k < fold; ++k)
+        for (int64_t j = 0; j < columns; ++j) op.merge(acc[j], acc[k * columns + j]);
+      store_results(op, offset_of<&Axis::out>(p.keep, p.nkeep - 1, o), last.out, acc, columns);
+    }
+  });
+}
+
 template <class Op>
 void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   using T = typename Op::T;
@@ -405,6 +456,7 @@ void run_reduction(const Op& op, const Tensor& x, uint64_t mask, bool ordered = 
   const int64_t few = s.direct && Op::kFold && sizeof(T) >= 4 ? kFewColumns : 2 * kFewColumns;
   const bool fills = columns && (p.keep[p.nkeep - 1].size >= few || (Op::kFold && folds_rows(p)));
   if (columns && are_few_columns(p, s) && pieces_of(p.outputs, p.length, 1) == 1) reduce_few_columns(op, p, s);
+  else if (columns && are_folded_blocks<Op>(p, s) && pieces_of(p.outputs, p.length, 1) == 1) reduce_folded_blocks(op, p, s);
   else if (fills) reduce_columns(op, p, s);
   else reduce_rows(op, p, s);
 }

@@ -11,6 +11,7 @@ namespace flambeau {
 namespace {
 
 constexpr int64_t kGrain = 1 << 15;  // elements a thread should have to copy at least
+constexpr int64_t kRow = 16;         // elements of a row from which on it is reversed alone
 
 void infer_roll(Call& c) {
   const Tensor& t = c.tensor(0);
@@ -118,7 +119,8 @@ void cpu_flip(Call& c) {
     if (bits >> d & 1) apply_slice(l, d, {t.sizes[d] - 1, -1, t.sizes[d]}, t.itemsize());
   Tensor& out = c.out();
   int last = t.ndim - 1;
-  if (last >= 0 && bits >> last & 1 && t.strides[last] == 1 && out.strides[last] == 1) return reverse_rows(out, l);
+  if (last >= 0 && bits >> last & 1 && t.strides[last] == 1 && out.strides[last] == 1 && t.sizes[last] >= kRow)
+    return reverse_rows(out, l);
   TensorRef source = l.of(t);
   copy_into(out, *source);
 }

@@ -26,6 +26,9 @@ struct RowLoops {
   void (*log_slope_of_row)(const double* g, const double* y, const double* sum, double* dx, int64_t n);
   void (*log_slope_of_columns)(const double* g, const double* y, const double* sum, double* dx, int64_t n);
   double (*product)(const float* x, int64_t n);
+  // of each number, in its place
+  void (*logarithms_of_floats)(float* x, int64_t n);
+  void (*logarithms_of_doubles)(double* x, int64_t n);
   // side by side: sum += e^(x - top), and y = that exponential, or x - top
   void (*columns_exp_of_floats)(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted);
   void (*columns_exp_of_doubles)(const double* x, const double* top, double* sum, double* y, int64_t n, bool shifted);
@@ -44,6 +47,9 @@ inline void columns_exp(const float* x, const float* top, float* sum, float* y, 
 inline void columns_exp(const double* x, const double* top, double* sum, double* y, int64_t n, bool shifted) {
   row_loops().columns_exp_of_doubles(x, top, sum, y, n, shifted);
 }
+
+inline void logarithms(float* x, int64_t n) { row_loops().logarithms_of_floats(x, n); }
+inline void logarithms(double* x, int64_t n) { row_loops().logarithms_of_doubles(x, n); }
 
 struct RowLoopsOfLevel {
   RowLoopsOfLevel(int level, const RowLoops& loops);

@@ -101,16 +101,20 @@ void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const Pl
                typename Op::Acc* acc) {
   using T = typename Op::T;
   const int64_t item = x.itemsize(), out = y.itemsize();
-  if (in_place<T>(x, y)) {
-    const T* from = x.ptr<T>() + at.from;
+  if (reads_directly<T>(y.dtype)) {
+    const bool direct = reads_directly<T>(x.dtype);  // else numbers are converted into the result, and summed there
     T* to = y.ptr<T>() + at.to;
+    const T* from = direct ? x.ptr<T>() + at.from : to;
+    const int64_t from_pitch = direct ? at.from_pitch : at.to_pitch;
     typename Op::Acc sums[count];
     for (int r = 0; r < count; ++r) sums[r] = acc[r];  // a copy as bytes would keep them out of registers
     for (int64_t k = 0; k < n; k += kStrip) {
       interruption_point();
       const int64_t end = std::min(n, k + kStrip);
+      for (int r = 0; r < count && !direct; ++r)
+        load(to + r * at.to_pitch + k, x.data + (at.from + r * at.from_pitch + k) * item, item, end - k);
       for (int64_t i = k; i < end; ++i)
-        for (int r = 0; r < count; ++r) to[r * at.to_pitch + i] = Op::step(sums[r], from[r * at.from_pitch + i]);
+        for (int r = 0; r < count; ++r) to[r * at.to_pitch + i] = Op::step(sums[r], from[r * from_pitch + i]);
     }
     for (int r = 0; r < count; ++r) acc[r] = sums[r];
     return;
@@ -125,11 +129,34 @@ void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const Pl
     for (int r = 0; r < count; ++r) store_row(y.data + (at.to + r * at.to_pitch + k) * out, y.dtype, strip[r], m);
   }
 }
+// Rows of a few elements, whose loop over them is unrolled.
+template <class Op, int n>
+void scan_few(const typename Op::T* from, int64_t from_pitch, typename Op::T* to, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r, from += from_pitch, to += n) {
+    typename Op::Acc acc = Op::start();
+    for (int i = 0; i < n; ++i) to[i] = Op::step(acc, from[i]);
+  }
+}
+constexpr int64_t kFew = 8;
+template <class Op>
+void scan_few(const typename Op::T* from, int64_t pitch, typename Op::T* to, int64_t n, int64_t rows) {
+  switch (n) {
+    case 2: return scan_few<Op, 2>(from, pitch, to, rows);
+    case 3: return scan_few<Op, 3>(from, pitch, to, rows);
+    case 4: return scan_few<Op, 4>(from, pitch, to, rows);
+    case 5: return scan_few<Op, 5>(from, pitch, to, rows);
+    case 6: return scan_few<Op, 6>(from, pitch, to, rows);
+    case 7: return scan_few<Op, 7>(from, pitch, to, rows);
+    case 8: return scan_few<Op, 8>(from, pitch, to, rows);
+    default: return scan_few<Op, 1>(from, pitch, to, rows);
+  }
+}
 template <class Op>
 void scan_matrix(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const Places& at, int64_t rows, int64_t n,
                  typename Op::Acc* acc) {
   int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) scan_rows<Op, 4>(x, y, load, at.after(r), n, acc + r);
+  constexpr bool waits = !std::is_same_v<typename Op::T, int64_t>;  // integers are added within a cycle
+  for (; waits && r + 4 <= rows; r += 4) scan_rows<Op, 4>(x, y, load, at.after(r), n, acc + r);
   for (; r < rows; ++r) scan_rows<Op, 1>(x, y, load, at.after(r), n, acc + r);
 }
 
@@ -206,7 +233,10 @@ void scan(const Rows& rows, Tensor& y, const Fibres& f) {
         for (; r < end; ++r) scan_parts<Op>(x, y, load, at.after(r), f.n);
       });
   }
+  const bool few = f.n <= kFew && in_place<typename Op::T>(x, y);
   parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
+    using T = typename Op::T;
+    if (few) return scan_few<Op>(x.ptr<T>() + begin * rows.pitch, rows.pitch, y.ptr<T>() + begin * f.n, f.n, end - begin);
     std::vector<typename Op::Acc> acc(size_t(end - begin), Op::start());
     scan_matrix<Op>(x, y, load, at.after(begin), end - begin, f.n, acc.data());
   });

@@ -18,10 +18,10 @@ int64_t softmax_dim(const Call& c, int k, const Tensor& x) {
   return c.dim(k, x.ndim);
 }
 
-// Columns of a tile that is worth keeping in the second-level cache.
-int64_t tile_width(const Fibres& f) {
+// Columns of a tile that is worth keeping in the second-level cache, at most `most`.
+int64_t tile_width(const Fibres& f, int64_t most) {
   return std::clamp<int64_t>(65536 / std::max<int64_t>(f.n, 1) / 16 * 16, 16,
-                             std::min<int64_t>(512, std::max<int64_t>(f.inner, 16)));
+                             std::min<int64_t>(512, std::max<int64_t>(most, 16)));
 }
 
 template <class T, bool log>
@@ -54,7 +54,9 @@ void softmax_tile(T* x, int64_t n, int64_t w, T* top, T* sum) {
     T* row = x + r * w;
     columns_exp(row, top, sum, row, w, log);
   }
-  for (int64_t j = 0; j < w; ++j) sum[j] = log ? T(std::log(double(sum[j]))) : T(1) / sum[j];
+  if constexpr (log) logarithms(sum, w);
+  else
+    for (int64_t j = 0; j < w; ++j) sum[j] = T(1) / sum[j];
   for (int64_t r = 0; r < n; ++r) {
     T* row = x + r * w;
     each<T>(w, [&](int64_t j, int k) {
@@ -105,10 +107,45 @@ void softmax_turned(const RowReader<T>& in, const RowWriter<T>& out, const Fibre
     trim_scratch();
   });
 }
+// The columns of `together` blocks side by side in one tile.
+template <class T, bool log>
+void softmax_blocks(const RowReader<T>& in, const RowWriter<T>& out, const Fibres& f, int64_t together) {
+  const int64_t tiles = (f.outer + together - 1) / together, inner = f.inner, block = f.n * inner;
+  constexpr int64_t item = sizeof(T);
+  parallel_for(tiles, std::max<int64_t>(1, kGrain / 4 / (block * together)), [&](int64_t u, int64_t end) {
+    std::vector<T> tile(size_t(block * together)), top(size_t(2 * together * inner));
+    for (; u < end; ++u) {
+      const int64_t blocks = std::min(together, f.outer - u * together), w = blocks * inner;
+      for (int64_t r = 0; r < f.n; ++r) {
+        T* to = tile.data() + r * w;
+        const char* from = in.data + (u * together * block + r * inner) * in.item;
+        if (in.direct)
+          move_rows<Moved<T>>(reinterpret_cast<char*>(to), item, inner * item, from, item, block * item, inner, blocks);
+        else
+          for (int64_t b = 0; b < blocks; ++b) in.load(to + b * inner, from + b * block * in.item, in.item, inner);
+      }
+      softmax_tile<T, log>(tile.data(), f.n, w, top.data(), top.data() + w);
+      for (int64_t r = 0; r < f.n; ++r) {
+        const T* from = tile.data() + r * w;
+        char* to = out.data + (u * together * block + r * inner) * out.item;
+        if (out.direct)
+          move_rows<Moved<T>>(to, item, block * item, reinterpret_cast<const char*>(from), item, inner * item, inner,
+                              blocks);
+        else
+          for (int64_t b = 0; b < blocks; ++b) store_row(to + b * block * out.item, out.dtype, from + b * inner, inner);
+      }
+    }
+  });
+}
+
 template <class T, bool log>
 void softmax(const Tensor& x, Tensor& y, const Fibres& f) {
   RowReader<T> in(x);
   RowWriter<T> out(y);
+  constexpr int64_t kShort = 32;  // rows that are not worth a call each
+  if (const int64_t together = std::min(f.outer, tile_width(f, 512) / f.inner);
+      f.inner > 1 && together > 1 && (f.inner >= kFewInner || f.n < kShort))
+    return softmax_blocks<T, log>(in, out, f, together);
   if (f.inner > 1 && f.inner < kFewInner) return softmax_turned<T, log>(in, out, f);
   if (f.inner == 1) {
     parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
@@ -126,7 +163,7 @@ void softmax(const Tensor& x, Tensor& y, const Fibres& f) {
     });
     return;
   }
-  const int64_t width = tile_width(f), tiles = (f.inner + width - 1) / width;
+  const int64_t width = tile_width(f, f.inner), tiles = (f.inner + width - 1) / width;
   parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * width)), [&](int64_t begin, int64_t end) {
     std::vector<T> tile(size_t(f.n * width)), top(size_t(2 * width));
     for (int64_t u = begin; u < end; ++u) {
@@ -213,7 +250,7 @@ void slopes(const T* g, const T* y, const T* sum, T* dx, int64_t n) {
 template <class T, bool log>
 void backward_tiles(const RowReader<T>& grad, const RowReader<T>& result, const RowWriter<T>& out, const Fibres& f) {
   const bool in_place = of_one_dtype(grad, result, out);
-  const int64_t width = tile_width(f), tiles = (f.inner + width - 1) / width;
+  const int64_t width = tile_width(f, f.inner), tiles = (f.inner + width - 1) / width;
   parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * width)), [&](int64_t begin, int64_t end) {
     std::vector<T> a(grad.direct ? 0 : size_t(width)), b(result.direct ? 0 : size_t(width)),
         d(out.direct ? 0 : size_t(width));

@@ -110,16 +110,18 @@ inline void move_run(char* dst, int64_t dst_stride, const char* src, int64_t src
     move_bytes(dst, src, n * int64_t(sizeof(U)));
   } else if (dst_stride == sizeof(U)) {
     U* d = reinterpret_cast<U*>(dst);
-    const U* s = reinterpret_cast<const U*>(src);
-    if (src_stride == 0) std::fill_n(d, n, *s);
-    else if (src_stride == 2 * sizeof(U)) for (int64_t i = 0; i < n; ++i) d[i] = s[2 * i];  // parts of complex numbers
-    else if (src_stride == -int64_t(sizeof(U))) reverse_run(d, s, n);
-    else for (int64_t i = 0; i < n; ++i) d[i] = *reinterpret_cast<const U*>(src + i * src_stride);
+    if (src_stride == -int64_t(sizeof(U))) reverse_run(d, reinterpret_cast<const U*>(src), n);
+    else gather_run(d, src, src_stride, n);
   } else {
     for (int64_t i = 0; i < n; ++i)
       *reinterpret_cast<U*>(dst + i * dst_stride) = *reinterpret_cast<const U*>(src + i * src_stride);
   }
 }
+
+// `rows` times n elements: steps of dst_step and src_step bytes from row to row. Neither side overlaps the other.
+template <class U>
+void move_rows(char* dst, int64_t dst_stride, int64_t dst_step, const char* src, int64_t src_stride, int64_t src_step,
+               int64_t n, int64_t rows);
 
 // Elements [start, start + n) of operand k in iteration order: to (gather) or from (scatter) a contiguous buffer.
 template <bool kGather, class U, int N>
@@ -131,10 +133,24 @@ void block_move(const Strided<N>& space, int k, char* base, int64_t start, int64
     start /= space.size[d];
     p += index[d] * space.stride[k][d];
   }
+  const int64_t length = space.size[0], step = space.stride[k][0];
   while (n > 0) {
-    int64_t run = std::min(n, space.size[0] - index[0]), step = space.stride[k][0];
-    if constexpr (kGather) move_run<U>(buffer, sizeof(U), p, step, run);
-    else move_run<U>(p, step, buffer, sizeof(U), run);
+    int64_t run = std::min(n, length - index[0]);
+    if (const int64_t whole = index[0] ? 0 : n / length; whole > 1 && space.ndim > 1) {
+      const int64_t rows = std::min(whole, space.size[1] - index[1]), pitch = space.stride[k][1];
+      const int64_t packed = length * int64_t(sizeof(U));
+      if constexpr (kGather) move_rows<U>(buffer, sizeof(U), packed, p, step, pitch, length, rows);
+      else move_rows<U>(p, step, pitch, buffer, sizeof(U), packed, length, rows);
+      p += (rows - 1) * pitch;
+      index[1] += rows - 1;
+      run = length;
+      buffer += (rows - 1) * packed;
+      n -= (rows - 1) * length;
+    } else if constexpr (kGather) {
+      move_run<U>(buffer, sizeof(U), p, step, run);
+    } else {
+      move_run<U>(p, step, buffer, sizeof(U), run);
+    }
     buffer += run * int64_t(sizeof(U));
     n -= run;
     p += run * step;

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "../core/dtype.h"
+#include "move.h"
 #include "simd_casts.h"
 
 namespace flambeau {
@@ -120,6 +121,7 @@ void load_row(T* dst, const char* src, int64_t stride, int64_t n) {
     }
     return;
   }
+  if constexpr (std::is_same_v<S, T>) return gather_run(dst, src, stride, n);
   for (int64_t i = 0; i < n; ++i) {
     S v;
     std::memcpy(&v, src + i * stride, sizeof(S));

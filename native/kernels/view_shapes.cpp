@@ -140,6 +140,7 @@ void infer_t(Call& c) {
 }
 void infer_matrix_t(Call& c) {
   const Tensor& t = c.tensor(0);
+  if (t.ndim == 0) return c.view(alias(t));
   if (t.ndim < 2) runtime_error(c.name(), ": mT transposes matrices, in the last two dimensions, and this tensor has ",
                                 int(t.ndim));
   swap_dims(c, t, t.ndim - 2, t.ndim - 1);

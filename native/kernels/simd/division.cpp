@@ -1,11 +1,53 @@
-// Division of 64-bit integers where the processor converts them to doubles eight at a time: numbers below 2^51 divide
-// as doubles. A quotient that is not whole keeps a distance of 1 / |b| from the next whole number, more than the
-// rounding of the double, so its truncation is exact. Blocks with larger numbers divide one by one.
+// Integers divide as floating-point numbers that hold both: 16 bits as floats, 32 bits as doubles, and numbers below 2^51
+// as doubles where the processor converts 64-bit integers to them eight at a time. A quotient that is not whole keeps a
+// distance of 1 / |b| from the next whole number, more than the rounding of the floating-point number, so its truncation
+// is exact. Blocks with other numbers divide one by one.
 #include "loops.h"
 
-#if FLAMBEAU_LEVEL == 1
-
 namespace flambeau::FLAMBEAU_SIMD {
+
+constexpr int64_t kBlock = 256;
+
+template <bool kFloor, bool kRemainder, class T> T divide_any(T a, T b) {
+  if (b == 0) zero_division();
+  if (std::is_signed_v<T> && b == T(-1))  // the smallest integer over -1 would trap
+    return kRemainder ? T(0) : T(std::make_unsigned_t<T>(0) - std::make_unsigned_t<T>(a));
+  T q = T(a / b), r = T(a % b);
+  bool low = kFloor && r != 0 && (r ^ b) < 0;
+  return T(kRemainder ? r + (low ? b : 0) : q - low);
+}
+template <bool kFloor, bool kRemainder, class T> void divide_narrow(char* const* p, const int64_t* s, int64_t n,
+                                                                    const Scalar*) {
+  using R = std::conditional_t<sizeof(T) == 4, double, float>;
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t m = n - at < kBlock ? n - at : kBlock;
+    char* q[3] = {p[0] + at * int64_t(sizeof(T)), p[1] + at * s[1], p[2] + at * s[2]};
+    const T* divisor = reinterpret_cast<const T*>(q[2]);
+    const bool fine = all_of<T>(s[2] ? m : 1, [&](int64_t i) {
+      return (divisor[i] != 0) & !(sizeof(T) == 4 && divisor[i] == T(-1));
+    });
+    if (fine)
+      run2<T, T, T>(q, s, m, [](T x, T y) {
+        const int32_t a = x, b = y, q = int32_t(R(a) / R(b)), r = a - q * b;
+        const bool low = kFloor & (r != 0) & ((r ^ b) < 0);
+        return T(kRemainder ? r + (low ? b : 0) : q - low);
+      });
+    else
+      run2<T, T, T>(q, s, m, divide_any<kFloor, kRemainder, T>);
+  }
+}
+template <bool kFloor, bool kRemainder> ElementwiseRow narrow_integers(const char* name) {
+  return from_loops<uint8_t, int8_t, int16_t, uint16_t, int32_t>(
+      name, 2, {divide_narrow<kFloor, kRemainder, uint8_t>, divide_narrow<kFloor, kRemainder, int8_t>,
+                divide_narrow<kFloor, kRemainder, int16_t>, divide_narrow<kFloor, kRemainder, uint16_t>,
+                divide_narrow<kFloor, kRemainder, int32_t>}, 4);
+}
+static const ElementwiseRows narrow_rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
+  r.add({narrow_integers<true, false>("floor_divide"), narrow_integers<true, true>("remainder"),
+         narrow_integers<false, true>("fmod")});
+});
+
+#if FLAMBEAU_LEVEL == 1
 
 constexpr int64_t kExact = int64_t(1) << 51;
 inline bool is_short(int64_t v) { return (v < kExact) & (v > -kExact); }
@@ -23,15 +65,7 @@ template <bool kFloor, bool kRemainder> inline int64_t divide(int64_t a, int64_t
   return kRemainder ? r + (low ? b : 0) : q - low;
 }
 
-template <bool kFloor, bool kRemainder> int64_t divide_any(int64_t a, int64_t b) {
-  if (b == 0) zero_division();
-  if (b == -1) return kRemainder ? 0 : int64_t(uint64_t(0) - uint64_t(a));  // the smallest integer over -1 would trap
-  int64_t q = a / b, r = a % b;
-  bool low = kFloor && r != 0 && (r ^ b) < 0;
-  return kRemainder ? r + (low ? b : 0) : q - low;
-}
 template <bool kFloor, bool kRemainder> void divide_long(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
-  constexpr int64_t kBlock = 256;
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t m = n - at < kBlock ? n - at : kBlock;
     char* q[3] = {p[0] + at * 8, p[1] + at * s[1], p[2] + at * s[2]};
@@ -40,8 +74,7 @@ template <bool kFloor, bool kRemainder> void divide_long(char* const* p, const i
     if (fine)
       run2<int64_t, int64_t, int64_t>(q, s, m, [](int64_t a, int64_t b) { return divide<kFloor, kRemainder>(a, b); });
     else
-      run2<int64_t, int64_t, int64_t>(q, s, m,
-                                      [](int64_t a, int64_t b) { return divide_any<kFloor, kRemainder>(a, b); });
+      run2<int64_t, int64_t, int64_t>(q, s, m, divide_any<kFloor, kRemainder, int64_t>);
   }
 }
 
@@ -51,5 +84,6 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
          from_loops<int64_t>("fmod", 2, {divide_long<false, true>}, 4)});
 });
 
-}  // namespace flambeau::FLAMBEAU_SIMD
 #endif
+
+}  // namespace flambeau::FLAMBEAU_SIMD

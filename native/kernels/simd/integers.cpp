@@ -7,6 +7,7 @@
 namespace flambeau::FLAMBEAU_SIMD {
 
 #define FLAMBEAU_INTEGERS uint8_t, int8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t
+#define FLAMBEAU_LARGE_INTEGERS uint32_t, int64_t, uint64_t  // division.cpp divides the others
 
 // Unsigned arithmetic at least as wide as unsigned int: no signed overflow, also for uint16 * uint16.
 template <class T> using Wide = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
@@ -93,9 +94,9 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary<[]<class T>(T a, T b) { return wrap_mul(a, b); }, FLAMBEAU_INTEGERS>("mul"),
       binary_n<[]<class T>(T a, T b, T mode) { return mode == T('t') ? div_trunc(a, b) : div_floor(a, b); }, 1,
                FLAMBEAU_INTEGERS>("div"),  // with a rounding mode, its first letter
-      binary<[]<class T>(T a, T b) { return div_floor(a, b); }, FLAMBEAU_INTEGERS>("floor_divide", 4),
-      binary<[]<class T>(T a, T b) { return mod_floor(a, b); }, FLAMBEAU_INTEGERS>("remainder", 4),
-      binary<[]<class T>(T a, T b) { return mod_trunc(a, b); }, FLAMBEAU_INTEGERS>("fmod", 4),
+      binary<[]<class T>(T a, T b) { return div_floor(a, b); }, FLAMBEAU_LARGE_INTEGERS>("floor_divide", 4),
+      binary<[]<class T>(T a, T b) { return mod_floor(a, b); }, FLAMBEAU_LARGE_INTEGERS>("remainder", 4),
+      binary<[]<class T>(T a, T b) { return mod_trunc(a, b); }, FLAMBEAU_LARGE_INTEGERS>("fmod", 4),
       binary<[]<class T>(T a, T b) { return power(a, b); }, FLAMBEAU_INTEGERS>("pow", 4),
       binary<[]<class T>(T a, T b) { return gcd_(a, b); }, FLAMBEAU_INTEGERS>("gcd", 16),
       binary<[]<class T>(T a, T b) { return lcm_(a, b); }, FLAMBEAU_INTEGERS>("lcm", 16),

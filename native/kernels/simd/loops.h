@@ -149,7 +149,7 @@ inline bool absent(const Scalar& s) { return s.category == kAbsent; }
 
 // The first N number arguments in the compute dtype.
 template <class T, int N> struct Numbers {
-  T k[N ? N : 1];
+  T k[N ? N : 1] = {};
   explicit Numbers(const Scalar* s) {
     for (int i = 0; i < N; ++i) k[i] = number<T>(s[i]);
   }

@@ -334,10 +334,15 @@ void columns_exp(const double* x, const double* top, double* sum, double* y, int
       });
 }
 
+template <class T> void logarithms_of(T* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] = log_(x[i]);
+}
+
 constexpr RowLoops kLoops{
     softmax, {softmax_backward<Single>, softmax_backward<Half>, softmax_backward<Brain>},
     {softmax_backward_columns<Single>, softmax_backward_columns<Half>, softmax_backward_columns<Brain>},
-    exp_sum, exp_sum, log_slope<false>, log_slope<true>, product, columns_exp, columns_exp};
+    exp_sum, exp_sum, log_slope<false>, log_slope<true>, product,
+    logarithms_of<float>, logarithms_of<double>, columns_exp, columns_exp};
 const RowLoopsOfLevel table(FLAMBEAU_LEVEL, kLoops);
 
 }  // namespace
