@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kCastBlock = 512;
 constexpr int64_t kGrain = 32768;
+constexpr int64_t kCastRow = 64;  // elements of a row from which on it is converted where it lies
 
 using Space = Strided<2>;
 
@@ -49,11 +50,11 @@ template <class U, int64_t kTile>
 void transpose_square(char* dst, int64_t dst_step, const char* src, int64_t src_step, int64_t height, int64_t width) {
   U tile[kTile][kTile];
   for (int64_t y = 0; y < height; ++y) std::memcpy(tile[y], src + y * src_step, width * sizeof(U));
-  if constexpr (kTransposes && sizeof(U) == 4) {
+  if constexpr (kTransposes && sizeof(U) <= 4) {
     if (width == kTile && height == kTile) {
       for (int64_t x = 0; x < kTile; x += 8)
         for (int64_t y = 0; y < kTile; y += 8)
-          transpose_8x8(reinterpret_cast<const float*>(&tile[y][x]), kTile, dst + x * dst_step + y * 4, dst_step);
+          transpose_8x8(&tile[y][x], kTile, dst + x * dst_step + y * int64_t(sizeof(U)), dst_step);
       return;
     }
   }
@@ -290,8 +291,26 @@ template <class U> void copy_bits(Space& s, char* dst, const char* src, int64_t 
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { copy_runs<U>(s, dst, src, begin, end); });
 }
 
+// Long rows without gaps on both sides are converted where they lie.
+void convert_rows(const Space& s, char* dst, const char* src, int64_t in, int64_t out, const Cast& cast) {
+  const int64_t length = s.size[0], cuts = (length + kGrain - 1) / kGrain;
+  parallel_for(s.numel() / length * cuts, std::max<int64_t>(1, kGrain / length), [&](int64_t t, int64_t end) {
+    for (; t < end; ++t) {
+      const int64_t first = t % cuts * kGrain;
+      int64_t row = t / cuts, to = first * out, from = first * in;
+      for (int d = 1; d < s.ndim; row /= s.size[d++]) {
+        to += row % s.size[d] * s.stride[0][d];
+        from += row % s.size[d] * s.stride[1][d];
+      }
+      cast.apply(dst + to, src + from, std::min(kGrain, length - first));
+    }
+  });
+}
+
 void copy_converted(const Space& s, const Tensor& dst, const Tensor& src, const Cast& cast) {
   const int64_t n = dst.numel, in = src.itemsize(), out = dst.itemsize();
+  if (s.ndim > 1 && s.size[0] >= kCastRow && s.stride[0][0] == out && s.stride[1][0] == in)
+    return convert_rows(s, dst.data, src.data, in, out, cast);
   const bool direct_in = s.linear(1, in), direct_out = s.linear(0, out);
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     alignas(64) char raw[kCastBlock * 16], made[kCastBlock * 16];

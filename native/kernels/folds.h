@@ -223,9 +223,13 @@ struct Fold {
       constexpr int L = kLanes<T>;
       alignas(32) T part[kColumns];
       const int64_t whole = w / L * L;
-      for (j = 0; j < whole; j += L) store_vector(part + j, F::map(load_vector(rows[0] + j)));
-      int r = 1;
-      for (; r + 8 <= n; r += 8) {
+      int r = (n - 1) % 8 + 1;
+      for (j = 0; j < whole; j += L) {
+        Vector<T> v = F::map(load_vector(rows[0] + j));
+        for (int k = 1; k < r; ++k) v = F::join(v, F::map(load_vector(rows[k] + j)));
+        store_vector(part + j, v);
+      }
+      for (; r < n; r += 8) {
         const T* const* q = rows + r;
         auto pair = [&](int k, int64_t i) {
           return F::join(F::map(load_vector(q[k] + i)), F::map(load_vector(q[k + 1] + i)));
@@ -235,17 +239,6 @@ struct Fold {
           store_vector(part + j, F::join(load_vector(part + j), F::join(u, v)));
         }
       }
-      for (; r + 4 <= n; r += 4) {
-        const T *a = rows[r], *b = rows[r + 1], *c = rows[r + 2], *d = rows[r + 3];
-        for (j = 0; j < whole; j += L) {
-          Vector<T> u = F::join(F::map(load_vector(a + j)), F::map(load_vector(b + j)));
-          Vector<T> v = F::join(F::map(load_vector(c + j)), F::map(load_vector(d + j)));
-          store_vector(part + j, F::join(load_vector(part + j), F::join(u, v)));
-        }
-      }
-      for (; r < n; ++r)
-        for (j = 0; j < whole; j += L)
-          store_vector(part + j, F::join(load_vector(part + j), F::map(load_vector(rows[r] + j))));
       for (j = 0; j < whole; ++j) acc[j] = F::join(acc[j], Acc(part[j]));
     }
     for (; j < w; ++j)

@@ -10,6 +10,13 @@ template <int block> inline void move_blocks(char* to, const char* from, int64_t
   for (int64_t k = 0; k < last; k += block) std::memcpy(to + k, from + k, block);
   std::memcpy(to + last, from + last, block);
 }
+template <class U> inline void repeat(char* to, const U& v, int64_t bytes) {
+  constexpr int block = 32;
+  char same[block];
+  for (size_t k = 0; k < block / sizeof(U); ++k) std::memcpy(same + k * sizeof(U), &v, sizeof(U));
+  for (int64_t k = 0; k < bytes - block; k += block) std::memcpy(to + k, same, block);
+  std::memcpy(to + bytes - block, same, block);
+}
 template <class U, int n>
 void move_few(char* dst, int64_t dst_stride, int64_t dst_step, const char* src, int64_t src_stride, int64_t src_step,
               int64_t rows) {
@@ -42,6 +49,11 @@ void move_rows(char* dst, int64_t dst_stride, int64_t dst_step, const char* src,
   if (dst_stride == sizeof(U) && src_stride == sizeof(U) && bytes >= 16 && bytes <= kLong) {
     for (int64_t r = 0; r < rows; ++r, dst += dst_step, src += src_step)
       bytes >= 32 ? move_blocks<32>(dst, src, bytes) : move_blocks<16>(dst, src, bytes);
+    return;
+  }
+  if (dst_stride == sizeof(U) && src_stride == 0 && bytes >= 32) {
+    for (int64_t r = 0; r < rows; ++r, dst += dst_step, src += src_step)
+      repeat(dst, *reinterpret_cast<const U*>(src), bytes);
     return;
   }
   for (int64_t r = 0; r < rows; ++r) move_run<U>(dst + r * dst_step, dst_stride, src + r * src_step, src_stride, n);

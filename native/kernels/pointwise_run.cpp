@@ -14,7 +14,7 @@ constexpr int64_t kFewRows = 8;         // so many rows are done before anything
 
 void fill_block(char* buffer, const char* value, int64_t item, int64_t n) {
   visit_size(item,
-             [&]<class U>() { std::fill_n(reinterpret_cast<U*>(buffer), n, *reinterpret_cast<const U*>(value)); });
+             [&]<class U>() { std::fill_n(reinterpret_cast<U*>(buffer), n, U(*reinterpret_cast<const U*>(value))); });
 }
 
 // After how many elements operand k repeats itself: a vector along the inner dimensions has a short period.
@@ -166,12 +166,13 @@ struct Worker {
   // long because: one loop, whose pointers and scratch blocks all its steps share
   void run_rows(int64_t begin, int64_t end) {
     const Space& s = p.space;
-    bool packs = false, inner_constant[kMaxOperands] = {};
+    bool packs = false, alike = true, inner_constant[kMaxOperands] = {};
     for (int k = 0; k < p.count; ++k) {
       const Operand& o = p.operand[k];
       direct[k] = o.tensor && !o.cast.steps && s.stride[k][0] == o.item;
       inner_constant[k] = k > 0 && !o.constant && !o.absent && s.stride[k][0] == 0;
       packs |= !direct[k] && !o.absent && !((o.constant || inner_constant[k]) && broadcasts);
+      alike &= k == 0 || o.absent || o.constant || inner_constant[k];  // a row of one number
     }
     fill_constants();
     int64_t index[kMaxDims], offset[kMaxOperands] = {}, rest = begin;
@@ -198,16 +199,15 @@ struct Worker {
           if (broadcasts) {
             stride[k] = 0;
           } else {
-            alignas(16) char value[16];
-            std::memcpy(value, buffer[k], o.loop_item);
-            fill_block(buffer[k], value, o.loop_item, n);
+            fill_block(buffer[k], buffer[k], o.loop_item, alike ? 1 : n);
           }
         } else {
           if (k > 0 && !o.constant) load(k, at, n);
           ptr[k] = buffer[k];
         }
       }
-      p.loop(ptr, stride, n, p.scalars);
+      p.loop(ptr, stride, alike ? 1 : n, p.scalars);
+      if (alike) fill_block(ptr[0], ptr[0], p.operand[0].loop_item, n);
       if (!direct[0]) store(at, n);
       at += n;
       index[0] += n;
@@ -221,16 +221,18 @@ struct Worker {
   }
 };
 
-// Whether the loop can read and write every row where it is.
+// Whether the loop can read and write every row where it is, and has more than one number to read in it.
 bool reads_rows(const Plan& p) {
+  bool alike = true;
   for (int k = 0; k < p.count; ++k) {
     const Operand& o = p.operand[k];
     if (o.absent || (o.constant && p.broadcasts)) continue;
     const int64_t step = p.space.stride[k][0];
     const bool number = k > 0 && step == 0 && p.broadcasts;
     if (o.constant || o.cast.steps || (step != o.item && !number)) return false;
+    alike &= k == 0 || step == 0;
   }
-  return true;
+  return !alike;
 }
 
 // Within how many of the inner dimensions short rows can be joined, where not in all of them: an operand may belong to
@@ -265,9 +267,10 @@ void run_parts(const Plan& p, int inner, int64_t begin, int64_t end) {
 
 void execute(const Plan& p, int64_t numel, int weight) {
   const int64_t row = p.space.ndim > 1 ? p.space.size[0] : 0;
-  const bool rows = row >= kLongRow || (row >= kShortRow && !joins_rows(p)) ||
+  const bool joins = row < kLongRow && joins_rows(p);
+  const bool rows = row >= kLongRow || (row >= kShortRow && !joins) ||
                     (row && numel <= kFewRows * row && reads_rows(p));
-  const int inner = rows && row < kLongRow ? joined_dims(p) : 0;
+  const int inner = row && row < kLongRow && (rows || !joins) ? joined_dims(p) : 0;
   const bool direct = rows && !inner && reads_rows(p);
   parallel_for(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
     if (inner) return run_parts(p, inner, begin, end);

@@ -194,12 +194,39 @@ void scan_parts(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const P
   scan_rows<Op, 1>(x, y, load, at.after(all), n - all * kPart, sums);
 }
 
+// A few rows side by side, whose sums stay in registers.
+template <class Op, int width>
+void scan_narrow(const typename Op::T* from, typename Op::T* to, int64_t n) {
+  typename Op::Acc acc[width];
+  for (auto& a : acc) a = Op::start();
+  for (int64_t k = 0; k < n; ++k, from += width, to += width)
+    for (int j = 0; j < width; ++j) to[j] = Op::step(acc[j], from[j]);
+}
+template <class Op>
+void scan_narrow(const typename Op::T* from, typename Op::T* to, int64_t n, int64_t width) {
+  switch (width) {
+    case 2: return scan_narrow<Op, 2>(from, to, n);
+    case 3: return scan_narrow<Op, 3>(from, to, n);
+    case 4: return scan_narrow<Op, 4>(from, to, n);
+    case 5: return scan_narrow<Op, 5>(from, to, n);
+    case 6: return scan_narrow<Op, 6>(from, to, n);
+    case 7: return scan_narrow<Op, 7>(from, to, n);
+    default: return scan_narrow<Op, 8>(from, to, n);
+  }
+}
 // Rows whose elements lie apart, many side by side.
 template <class Op>
 void scan_columns(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const Fibres& f) {
   using T = typename Op::T;
   const int64_t item = x.itemsize(), out = y.itemsize();
   const bool direct = in_place<T>(x, y);
+  if (direct && f.inner <= kFew && f.n * f.inner <= kLong)
+    return parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / (f.n * f.inner)), [&](int64_t o, int64_t end) {
+      for (const int64_t block = f.n * f.inner; o < end; ++o) {
+        interruption_point();
+        scan_narrow<Op>(x.ptr<T>() + o * block, y.ptr<T>() + o * block, f.n, f.inner);
+      }
+    });
   const int64_t tiles = (f.inner + kWidth - 1) / kWidth;
   parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * std::min(kWidth, f.inner))),
                [&](int64_t begin, int64_t end) {
