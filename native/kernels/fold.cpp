@@ -1,6 +1,7 @@
 // Sliding blocks as columns (im2col), their sum back into images (col2im), and padding with a constant.
 #include <algorithm>
 
+#include "strided.h"
 #include "widened.h"
 
 namespace flambeau {
@@ -38,7 +39,15 @@ Blocks describe(const Call& c, int64_t height, int64_t width, int first) {
   return b;
 }
 
-// visit(column element, image element) for every element of a column matrix that lies inside its image.
+// The places of a row that lie inside the image, where the first one reads column x0.
+struct Inside {
+  int64_t begin, end;
+  Inside(const Blocks& b, int64_t x0)
+      : begin(std::min(b.ow, x0 < 0 ? (b.sw - 1 - x0) / b.sw : 0)),
+        end(std::clamp((b.width - x0 + b.sw - 1) / b.sw, begin, b.ow)) {}
+};
+// row(column element, element of the image that x0 = 0 reads, x0) for every row of places of a column matrix; INT64_MIN:
+// outside of the image.
 template <class F>
 void each_row(const Blocks& b, F&& row) {
   const int64_t rows = b.channels * b.kh * b.kw, places = b.oh * b.ow;
@@ -85,10 +94,14 @@ void cpu_im2col(Call& c) {
     const U* from = x->ptr<U>();
     U* to = out.ptr<U>();
     each_row(b, [&](int64_t at, int64_t row, int64_t x0) {
-      for (int64_t o = 0; o < b.ow; ++o) {
-        bool inside = row != INT64_MIN && o * b.sw + x0 >= 0 && o * b.sw + x0 < b.width;
-        to[at + o] = inside ? from[row + o * b.sw] : U(0);
-      }
+      if (row == INT64_MIN) return (void)std::fill_n(to + at, b.ow, U(0));
+      const Inside in(b, x0);
+      std::fill_n(to + at, in.begin, U(0));
+      if (in.end > in.begin)
+        move_run<U>(reinterpret_cast<char*>(to + at + in.begin), sizeof(U),
+                    reinterpret_cast<const char*>(from + row + in.begin * b.sw), b.sw * int64_t(sizeof(U)),
+                    in.end - in.begin);
+      std::fill(to + at + in.end, to + at + b.ow, U(0));
     });
   });
 }
@@ -125,8 +138,13 @@ void add_columns(const Blocks& b, const T* from, T* to) {
   std::fill_n(to, b.n * b.channels * b.height * b.width, T(0));
   each_row(b, [&](int64_t at, int64_t row, int64_t x0) {
     if (row == INT64_MIN) return;
-    for (int64_t o = 0; o < b.ow; ++o)
-      if (o * b.sw + x0 >= 0 && o * b.sw + x0 < b.width) to[row + o * b.sw] += from[at + o];
+    const Inside in(b, x0);
+    T* __restrict image = to + row;
+    const T* columns = from + at;
+    if (b.sw == 1)
+      for (int64_t o = in.begin; o < in.end; ++o) image[o] += columns[o];
+    else
+      for (int64_t o = in.begin; o < in.end; ++o) image[o * b.sw] += columns[o];
   });
 }
 void cpu_col2im(Call& c) {

@@ -150,8 +150,41 @@ void taps_of(const Plan& p, const T* grid, Taps<T>& t, int64_t n) {
   }
 }
 
+// The four pixels around each place of a plane, in vectors: the numbers are those of taps_of.
+template <bool Align, bool Clamps, class T>
+void plane_taps(int32_t height, int32_t width, const T* grid, int64_t count, Taps<T>& t) {
+  const auto place = [](T g, T size) {
+    const T raw = Align ? (g + 1) / 2 * (size - 1) : std::fma(g + 1, size, T(-1)) / 2, last = size - 1;
+    return safe(!Clamps ? raw : raw <= 0 ? T(0) : raw >= last ? last : raw);
+  };
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    const T x = place(grid[2 * i], T(width)), y = place(grid[2 * i + 1], T(height));
+    const T left = std::floor(x), top = std::floor(y), wx = x - left, wy = y - top;
+    const int32_t w = int32_t(left), h = int32_t(top);
+    const auto tap = [&](int k, int32_t at_w, int32_t at_h, T weight) {
+      const bool inside = (uint32_t(at_w) < uint32_t(width)) & (uint32_t(at_h) < uint32_t(height));
+      const int32_t at = int32_t(uint32_t(at_h) * uint32_t(width) + uint32_t(at_w));
+      t.offset[k][i] = inside ? at : -1;
+      t.weight[k][i] = weight;
+    };
+    tap(0, w, h, (1 - wx) * (1 - wy));
+    tap(1, w + 1, h, wx * (1 - wy));
+    tap(2, w, h + 1, (1 - wx) * wy);
+    tap(3, w + 1, h + 1, wx * wy);
+  }
+}
+template <class T>
+void plane_taps(const Plan& p, const T* grid, int64_t count, Taps<T>& t) {
+  const auto run = p.align ? p.padding == Border ? plane_taps<true, true, T> : plane_taps<true, false, T>
+                           : p.padding == Border ? plane_taps<false, true, T> : plane_taps<false, false, T>;
+  run(int32_t(p.in[1]), int32_t(p.in[2]), grid, count, t);
+}
+
 template <bool Slopes, class T>
 void fill(const Plan& p, const T* grid, int64_t n, int64_t first, int64_t count, Taps<T>& t) {
+  if (!Slopes && p.nd == 2 && p.interpolation == Linear && p.padding != Reflection)
+    return plane_taps(p, grid + (n * p.places + first) * 2, count, t);
   for (int64_t i = 0; i < count; ++i) taps_of<Slopes>(p, grid + (n * p.places + first + i) * p.nd, t, i);
 }
 
@@ -184,7 +217,7 @@ void read(const Plan& p, const T* x, const T* grid, T* y) {
   with_taps(p.taps(), [&]<int K>() {
     parallel_for(
         p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * K * (p.channels + 4))), [&](int64_t b, int64_t end) {
-          auto t = std::make_unique<Taps<T>>();
+          auto t = std::make_unique_for_overwrite<Taps<T>>();
           for (; b < end; ++b) {
             const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
             fill<false>(p, grid, n, first, count, *t);
@@ -202,7 +235,7 @@ void read_last(const Plan& p, const T* x, const T* grid, T* y) {
   const int taps = p.taps();
   const int64_t grain = std::max<int64_t>(1, 65536 / (kBlock * taps * (channels + 4)));
   parallel_for(p.batch * blocks, grain, [&](int64_t b, int64_t end) {
-    auto t = std::make_unique<Taps<T>>();
+    auto t = std::make_unique_for_overwrite<Taps<T>>();
     for (; b < end; ++b) {
       const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
       fill<false>(p, grid, n, first, count, *t);
@@ -227,7 +260,7 @@ void to_image(const Plan& p, const T* g, const T* grid, T* to) {
   const int64_t work = p.places * taps + p.plane();
   parallel_for(p.batch * p.channels, std::max<int64_t>(1, 65536 / work), [&](int64_t begin, int64_t end) {
     std::fill(to + begin * p.plane(), to + end * p.plane(), T(0));
-    auto t = std::make_unique<Taps<T>>();
+    auto t = std::make_unique_for_overwrite<Taps<T>>();
     while (begin < end) {  // the planes of one image share their taps
       const int64_t n = begin / p.channels, stop = std::min(end, (n + 1) * p.channels);
       for (int64_t first = 0; first < p.places; first += kBlock) {
@@ -252,7 +285,7 @@ void to_grid(const Plan& p, const T* g, const T* x, const T* grid, T* to) {
   const int64_t blocks = (p.places + kBlock - 1) / kBlock;
   parallel_for(
       p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * taps * (p.channels + 4))), [&](int64_t b, int64_t end) {
-        auto t = std::make_unique<Taps<T>>();
+        auto t = std::make_unique_for_overwrite<Taps<T>>();
         T share[kBlock], sum[3][kBlock];
         for (; b < end; ++b) {
           const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
