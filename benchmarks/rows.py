@@ -320,6 +320,21 @@ STRIDED = _rows(
     ("contiguous of a.T, 1024²", "", "a.t().contiguous()"),
 )
 
+#: rows of a few numbers, and memory with gaps: what each row costs beside its numbers
+SHORT_ROWS = _rows(
+    "short rows", "torch.manual_seed(0)\nx = torch.rand(300_000, 3); y = torch.rand(256, 256, 16); "
+    "z = torch.rand(32, 128, 7, 7); i = torch.randint(0, 99, (512, 1024), dtype=torch.int32)",
+    ("x[:, :2] * 2", "", "x[:, :2] * 2"), ("x[:, 1:] - x[:, :-1]", "", "x[:, 1:] - x[:, :-1]"),
+    ("x.flip(1)", "", "x.flip(1)"), ("x.cumsum(1)", "", "x.cumsum(1)"), ("x[:, :2].clone()", "", "x[:, :2].clone()"),
+    ("a repeated column", "c = torch.rand(1024, 1)", "c.expand(1024, 1024).contiguous()"),
+    ("y + y[..., :1]", "", "y + y[..., :1]"), ("y.sum(1)", "", "y.sum(1)"), ("y.mean(1)", "", "y.mean(1)"),
+    ("z.log_softmax(1)", "", "z.log_softmax(1)"), ("z.softmax(2)", "", "z.softmax(2)"),
+    ("i // 7", "", "i // 7"), ("turned halves", "h = torch.rand(1024, 512).half()", "h.t().contiguous()"),
+    ("fold, 8 images", "c = torch.rand(8, 144, 2916)", "F.fold(c, (56, 56), 3)"),
+    ("grid_sample", "m = torch.rand(8, 16, 56, 56); g = torch.rand(8, 56, 56, 2) * 2 - 1",
+     "F.grid_sample(m, g, align_corners=False)"),
+)
+
 REDUCTIONS = _rows("reduction", "torch.manual_seed(0); a = torch.rand(1024, 1024)", *(
     (f"{name} {which}, 1024²", "", f"a.{name}({arguments})")
     for name in ("sum", "mean", "amax", "argmax", "var", "logsumexp", "prod")
@@ -577,5 +592,5 @@ VISION = _rows(
 MODELS = [Row("models", *entry) for entry in models.entries()]
 
 ROWS = [*SMALL, *SCRIPTS, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *QUANTIZED, *LARGE, *POINTWISE, *DOUBLES,
-        *STRIDED, *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *NESTED,
+        *STRIDED, *SHORT_ROWS, *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *NESTED,
         *COMPILED, *VISION, *MODELS]

@@ -113,8 +113,10 @@ void attach_results(Call& c, Node& node, uint64_t wanted) {
 void mark_views(Call& c) {
   if (c.args[0].tag != Tag::Tensor) return;
   Tensor& base = *c.args[0].tensor;
-  for (int k = 0; k < c.nout(); ++k)
+  for (int k = 0; k < c.nout(); ++k) {
+    if (is_differentiable(base.dtype) && !is_differentiable(c.out(k).dtype)) continue;  // writes to it have no slope
     if (c.out(k).storage == base.storage && c.out(k).level == base.level) set_view(c.out(k), base);
+  }
 }
 
 // Memory made in inference mode never enters a graph; views of other memory keep what that memory is.
@@ -144,7 +146,8 @@ void check_inplace(const char* op, Tensor& self, bool records) {
   if (self.flags & kRequiresGrad && !self.grad_fn)
     runtime_error(written(op), ": this tensor is a leaf that requires grad, and a change in place would lose its value "
                   "for the gradient. Write inside `with flambeau.no_grad():`, or use the out-of-place form");
-  if (self.base && !self.base->grad_fn && self.base->flags & kRequiresGrad && !(self.flags & kNoGradView))
+  const bool of_view = self.base && self.grad_fn && !tensor_requires_grad(*self.base);  // the leaf is a view itself
+  if (self.base && !self.base->grad_fn && !(self.flags & kNoGradView) && (of_view || self.base->flags & kRequiresGrad))
     runtime_error(written(op), ": this tensor is a view of a leaf that requires grad, and a change in place would lose "
                   "its value for the gradient. Write inside `with flambeau.no_grad():`, or on a clone");
   if (self.flags & kNoGradView && self.base && (records || self.base->flags & kRequiresGrad))
@@ -264,6 +267,7 @@ static void write_result(Call& c, Tensor& self) {
 static void run_inplace(Call& c, uint64_t wanted, const Arguments& arguments) {
   const OpDef& op = *c.op;
   Tensor& self = c.tensor(0);
+  if (!is_differentiable(self.dtype)) wanted = 0;
   if (op.kind == Kind::View) return reshape_inplace(c, wanted);
   check_inplace(c.name(), self, wanted != 0);
   TensorRef before;

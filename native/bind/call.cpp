@@ -94,11 +94,13 @@ PyObject* call_native(OpObject& op, Frame& f) {
     } else if (f.out && op.def->kind == Kind::Elementwise && is_tensor(f.out)) {
       Tensor& t = *as_tensor(f.out);
       await_calls(t);
-      if (tls.grad_enabled && (tensor_requires_grad(t) || f.flags & kRequiresGrad))
+      const bool sloped = op.def->promote != Promote::Compare && op.def->promote != Promote::Logical;
+      if (tls.grad_enabled && (tensor_requires_grad(t) || (sloped && f.flags & kRequiresGrad)))
         runtime_error(c.name(), "(): out= has no gradient, and an argument requires grad; leave out= away, or call it "
                       "under no_grad");
       check_out_of_inference(c.name(), t);
       c.given = &t;
+      GradMode grad(tls.grad_enabled && sloped);
       run_op(c);
       bump_version(t);
       return Py_NewRef(f.out);

@@ -199,9 +199,7 @@ void write(char* at, DType dtype, const Value& v) {
                                  : s.i > -(int64_t(1) << bits) && s.i < (int64_t(1) << bits));  // negative numbers wrap
     if (!fits) runtime_error("tensor(): ", s.i, " does not fit in ", dtype_name(dtype));
   }
-  if (is_integral(dtype) && s.category == Category::Floating && !(s.re > -9.3e18 && s.re < 1.85e19))
-    fail(s.re != s.re ? ErrorKind::Value : ErrorKind::Overflow, "tensor(): cannot convert float ", s.re, " to ",
-         dtype_name(dtype));
+  if (is_integral(dtype) && s.category == Category::Floating) check_fits(s, dtype);
   if (s.category == Category::Complex && !is_complex(dtype) && dtype != DType::Bool)
     type_error("tensor(): a complex number cannot become ", dtype_name(dtype));
   store_scalar(at, s, dtype);

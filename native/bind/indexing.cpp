@@ -371,7 +371,14 @@ void write(OpHandle& handle, std::initializer_list<Value> args) {
 // What is assigned: a tensor, or a number in `number`.
 TensorRef assigned_value(PyObject* o, const Tensor& self, Value& number) {
   if (is_tensor(o)) return TensorRef::borrow(as_tensor(o));
-  if (number_value(o, number)) return {};
+  if (number_value(o, number)) {
+    if (is_half(self.dtype) && (number.tag == Tag::Float || number.tag == Tag::Int)) {
+      // what is too large for a half is infinite here; where halves are filled it is refused
+      const float f = float(number.scalar().to<double>());
+      number = Value(double(self.dtype == DType::Float16 ? float(float16(f)) : float(bfloat16(f))));
+    }
+    return {};
+  }
   if (PyUnicode_Check(o) || PyDict_Check(o) || (!PySequence_Check(o) && !PyObject_CheckBuffer(o)))
     type_error("can't assign a ", Py_TYPE(o)->tp_name, " to a tensor of ", dtype_name(self.dtype));
   TensorRef t = tensor_from_data(o, DType::Undefined);

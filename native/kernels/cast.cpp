@@ -258,7 +258,7 @@ void check_fits(const Scalar& value, DType dtype) {
            low = is_signed ? -high : -high + 1;  // unsigned: -1 wraps
     if (value.huge) fits = dtype == DType::UInt64;
     else if (value.integral()) fits &= bits == 64 || (double(value.i) >= low && double(value.i) < high);
-    else fits &= value.re > low - 1 && value.re < high;
+    else fits &= value.re >= (is_signed ? low : 0) && (bits == 64 ? value.re < high : value.re <= high - 1);
   } else if (dtype == DType::Complex32) {
     fits = (!std::isfinite(value.re) || std::fabs(value.re) <= 65504) &&
            (!std::isfinite(value.im) || std::fabs(value.im) <= 65504);

@@ -46,8 +46,8 @@ struct Inside {
       : begin(std::min(b.ow, x0 < 0 ? (b.sw - 1 - x0) / b.sw : 0)),
         end(std::clamp((b.width - x0 + b.sw - 1) / b.sw, begin, b.ow)) {}
 };
-// row(column element, element of the image that x0 = 0 reads, x0) for every row of places of a column matrix; INT64_MIN:
-// outside of the image.
+// row(column element, element of the image that its first place reads, that place's column) for every row of places of
+// a column matrix; INT64_MIN: outside of the image.
 template <class F>
 void each_row(const Blocks& b, F&& row) {
   const int64_t rows = b.channels * b.kh * b.kw, places = b.oh * b.ow;

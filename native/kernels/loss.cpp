@@ -319,11 +319,12 @@ void tiled_losses(const Tensor& x, const Labelled& s, const int64_t* t, int64_t 
   each_tile(s, [&](int64_t n, int64_t at, int64_t count) {
     Tile<T> tile;
     measure(tile, in, s, n, at, count, w, smooth.rest != 0, static_cast<T*>(nullptr));
+    logarithms(tile.sum, count);
     for (int64_t j = 0; j < count; ++j) {
       const int64_t i = n * s.spatial + at + j, label = t[i];
       T scratch, loss = 0;
       if (label != ignore) {
-        const T lse = T(std::log(double(tile.sum[j])));
+        const T lse = tile.sum[j];
         loss = smooth.hit * w[label] * (lse - (*in.at(place(s, n, label, at + j), 1, &scratch) - tile.top[j]));
         if (smooth.rest != 0) loss += smooth.rest * (T(smooth.weights) * lse - tile.weighted[j]);
       }

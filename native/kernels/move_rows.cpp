@@ -1,6 +1,8 @@
 // Short rows, one after the other: what moving them costs is the way from row to row, not the bytes.
 #include "strided.h"
 
+#include <bit>
+
 namespace flambeau {
 namespace {
 
@@ -21,7 +23,16 @@ template <class U, int n>
 void move_few(char* dst, int64_t dst_stride, int64_t dst_step, const char* src, int64_t src_stride, int64_t src_step,
               int64_t rows) {
   if (dst_stride == sizeof(U) && src_stride == sizeof(U)) {
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(dst + r * dst_step, src + r * src_step, n * sizeof(U));
+    constexpr int64_t bytes = n * sizeof(U), wide = std::bit_ceil(uint64_t(bytes));
+    if (wide != bytes && bytes < 8 && rows > 2 && dst_step == bytes && std::abs(src_step) >= bytes) {
+      // what a wide move writes too much is the beginning of the next row; what it reads too much is there for all rows
+      // but the first and the last
+      std::memcpy(dst, src, bytes);
+      for (int64_t r = 1; r + 1 < rows; ++r) std::memcpy(dst + r * bytes, src + r * src_step, wide);
+      std::memcpy(dst + (rows - 1) * bytes, src + (rows - 1) * src_step, bytes);
+      return;
+    }
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(dst + r * dst_step, src + r * src_step, bytes);
   } else if (dst_stride == sizeof(U)) {
     for (int64_t r = 0; r < rows; ++r, dst += dst_step, src += src_step)
       for (int i = 0; i < n; ++i) reinterpret_cast<U*>(dst)[i] = *reinterpret_cast<const U*>(src + i * src_stride);

@@ -90,6 +90,7 @@ struct Pointwise {
   pointwise::Plan plan;
   pointwise::Shape shape;
   DType compute = DType::Undefined, loop_out = DType::Undefined;
+  DType compared = DType::Undefined;  // what comparisons round numbers to first
   Device device;
   Tensor* out = nullptr;
   std::vector<TensorRef> copies;  // operands that are read from elsewhere than where they stand

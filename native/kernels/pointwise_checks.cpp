@@ -78,7 +78,8 @@ void check_relu(const Call& c, DType& compute, DType&) {
 void check_lerp(const Call& c, DType&, DType&) {
   static constexpr const char* names[] = {"self", "end", "weight"};
   for (int k = 1; k < 3; ++k)
-    if (c.args[k].tag == Tag::Tensor && c.args[0].tag == Tag::Tensor && c.tensor(k).dtype != c.tensor(0).dtype)
+    if (c.args[k].tag == Tag::Tensor && c.args[0].tag == Tag::Tensor && c.tensor(k).dtype != c.tensor(0).dtype &&
+        (k == 1 || c.tensor(2).ndim > 0))  // a weight without dimensions is a number
       runtime_error("expected dtype ", dtype_name(c.tensor(0).dtype), " for `", names[k], "` but got dtype ",
                     dtype_name(c.tensor(k).dtype));
 }

@@ -191,8 +191,14 @@ void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Pl
                     "; move one with .to()");
 }
 
-// Beside a half a number keeps its float32 value: it is not rounded to the half first.
-bool has_number(const Call& c) { return c.args[0].is_number() || c.args[1].is_number(); }
+// Beside a half a number keeps its float32 value: it is not rounded to the half first. So does a factor or divisor
+// without dimensions that comes second; what is compared is rounded.
+bool has_number(const Call& c, const ElementwiseRow& row) {
+  if (c.args[0].is_number() || c.args[1].is_number()) return true;
+  const Value& v = c.args[1];
+  return v.tag == Tag::Tensor && v.tensor->ndim == 0 && is_floating(v.tensor->dtype) &&
+         (std::string_view(row.name) == "mul" || std::string_view(row.name) == "div");
+}
 
 // An integer of 2**63 or more fits uint64, floating point and complex numbers; among others it would change its sign.
 void check_huge(const Call& c, const ElementwiseRow& row, DType compute) {
@@ -223,7 +229,9 @@ DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DT
   if (row.adapt) row.adapt(c, compute, result);
   check_huge(c, row, compute);
   DType asked = compute;
-  if (is_half(compute) && row.operands == 2 && has_number(c) && row.loop[int(DType::Float32)]) compute = DType::Float32;
+  if (is_half(compute) && row.operands == 2 && promote != Promote::Compare && has_number(c, row) &&
+      row.loop[int(DType::Float32)])
+    compute = DType::Float32;
   p.loop = pick_loop(row, compute);
   if (!p.loop) not_implemented("\"", c.name(), "\" not implemented for '", type_name(asked), "'");
   return result;
@@ -302,14 +310,18 @@ void lay_out(Plan& p, const Shape& shape, std::vector<TensorRef>& copies) {
 }
 
 // Converts what does not change over the whole space once.
-void prepare_operands(const Call& c, const ElementwiseRow& row, Plan& p, DType compute) {
+void prepare_operands(const Call& c, const Pointwise& w, Plan& p) {
+  const DType compared = w.compared;
   for (int k = 1; k < p.count; ++k) {
     Operand& o = p.operand[k];
-    o.loop_dtype = row.bool_operands >> (k - 1) & 1 ? DType::Bool : compute;
+    o.loop_dtype = w.row.bool_operands >> (k - 1) & 1 ? DType::Bool : w.compute;
     o.loop_item = item_size(o.loop_dtype);
     if (o.absent) continue;
     if (!o.tensor) {
-      store_scalar(o.number, c.args[k - 1].scalar(), o.loop_dtype);
+      const bool rounds = is_half(compared) && o.loop_dtype != compared;
+      alignas(16) char half[16];
+      store_scalar(rounds ? half : o.number, c.args[k - 1].scalar(), rounds ? compared : o.loop_dtype);
+      if (rounds) make_cast(compared, o.loop_dtype).apply(o.number, half, 1);
       o.constant = true;
     } else {
       if (o.dtype != o.loop_dtype) o.cast = make_cast(o.dtype, o.loop_dtype);
@@ -328,6 +340,7 @@ void infer(Call& c, Promote promote, Pointwise& w) {
   Plan& p = w.plan;
   Promotion types;
   bind_operands(c, w.row, promote, p, types, w.shape, w.device);
+  if (promote == Promote::Compare) w.compared = types.result();
   DType result = decide_types(c, w.row, promote, types.result(), p, w.compute);
   w.loop_out = is_float8(result) ? DType::Float32 : wide_of(result);
   if (is_half(result) && w.row.loop[int(result)] && w.compute == result) w.loop_out = result;
@@ -361,7 +374,7 @@ void prepare(Call& c, Pointwise& w) {
     if (p.operand[k].tensor) p.operand[k].item = item_size(p.operand[k].dtype);
   prepare_space(p, w.shape);
   lay_out(p, w.shape, w.copies);
-  prepare_operands(c, w.row, p, w.compute);
+  prepare_operands(c, w, p);
   read_scalars(c, w.row, p.scalars);
 }
 

@@ -122,7 +122,8 @@ void feed(const Op& op, typename Op::Acc& acc, const Source<T>& s, const Plan& p
       continue;
     }
     run = std::min(run, kBlock - fill);
-    if (const int64_t rows = at || !s.direct || p.nred == 1 ? 0 : std::min(kBlock - fill, hi - i) / last.size; rows > 1) {
+    const int64_t rows = at || !s.direct || p.nred == 1 ? 0 : std::min(kBlock - fill, hi - i) / last.size;
+    if (rows > 1) {
       const Axis& outer = p.red[p.nred - 2];
       run = std::min(rows, outer.size - i / last.size % outer.size) * last.size;
       move_rows<Moved<T>>(reinterpret_cast<char*>(buffer + fill), sizeof(T), last.size * int64_t(sizeof(T)), q, last.in,
@@ -308,7 +309,7 @@ void reduce_few_columns(const Op& op, const Plan& p, const Source<T>& s) {
 }
 
 // Larger blocks of a few columns: several rows of a block side by side fill the vectors.
-inline constexpr int64_t kFolded = 256;  // elements side by side
+inline constexpr int64_t kFolded = 128;  // elements side by side
 template <class Op>
 bool are_folded_blocks(const Plan& p, const Source<typename Op::T>& s) {
   if (!Op::kFold || !s.direct || p.nred != 1 || p.nkeep < 2) return false;

@@ -95,9 +95,12 @@ void reverse_rows(Tensor& out, const Layout& from) {
     LockRelease lock(out.numel);
     w.each_row(0, w.rows, [&](const int64_t* offset) {
       parallel_for(run * pieces, std::max<int64_t>(1, kGrain / piece), [&](int64_t a, int64_t b) {
-        for (int64_t u = a; u < b; ++u) {
+        T* rows = out.ptr<T>() + offset[0];
+        for (int64_t r = a; r < b && pieces == 1; ++r)
+          reverse_run(rows + r * to_step, source + offset[1] + r * from_step, n);
+        for (int64_t u = a; u < b && pieces > 1; ++u) {
           const int64_t r = u / pieces, first = u % pieces * piece, m = std::min(piece, n - first);
-          T* to = out.ptr<T>() + offset[0] + r * to_step + first;
+          T* to = rows + r * to_step + first;
           const T* row = source + offset[1] + r * from_step - first;  // the last element that is left
           reverse_run(to, row, m);
         }

@@ -263,7 +263,8 @@ void scan(const Rows& rows, Tensor& y, const Fibres& f) {
   const bool few = f.n <= kFew && in_place<typename Op::T>(x, y);
   parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
     using T = typename Op::T;
-    if (few) return scan_few<Op>(x.ptr<T>() + begin * rows.pitch, rows.pitch, y.ptr<T>() + begin * f.n, f.n, end - begin);
+    if (few)
+      return scan_few<Op>(x.ptr<T>() + begin * rows.pitch, rows.pitch, y.ptr<T>() + begin * f.n, f.n, end - begin);
     std::vector<typename Op::Acc> acc(size_t(end - begin), Op::start());
     scan_matrix<Op>(x, y, load, at.after(begin), end - begin, f.n, acc.data());
   });

@@ -177,11 +177,11 @@ void softmax(const Tensor& x, Tensor& y, const Fibres& f) {
   });
 }
 
-// softmax(self, dim, _stacklevel, dtype)
+// softmax(self, dim, dtype)
 void infer_softmax(Call& c) {
   Tensor& x = c.tensor(0);
   softmax_dim(c, 1, x);
-  DType t = c.dtype_or(3, x.dtype);
+  DType t = c.dtype_or(2, x.dtype);
   if (!is_floating(t)) runtime_error(c.name(), ": expected a floating point tensor (or dtype=), got ", dtype_name(t));
   c.output(x.shape(), t, x.device);
 }

@@ -99,8 +99,21 @@ struct Strided {
 // The elements up to `last` backwards.
 template <class U>
 inline void reverse_run(U* dst, const U* last, int64_t n) {
+  int64_t i = 0;
+  if constexpr (sizeof(U) <= 2) {
+    typedef U Block __attribute__((vector_size(16)));
+    constexpr int lanes = 16 / sizeof(U);
+    Block backwards;
+    for (int k = 0; k < lanes; ++k) backwards[k] = U(lanes - 1 - k);
+    for (; i + lanes <= n; i += lanes) {
+      Block b;
+      std::memcpy(&b, last - i - (lanes - 1), sizeof b);
+      b = __builtin_shuffle(b, backwards);
+      std::memcpy(dst + i, &b, sizeof b);
+    }
+  }
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) dst[i] = last[-i];
+  for (; i < n; ++i) dst[i] = last[-i];
 }
 
 // n elements between a strided and a contiguous place (one of the strides is the item size).

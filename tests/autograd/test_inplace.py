@@ -291,3 +291,39 @@ def test_views_that_a_mode_returns_are_views_of_the_caller():
         z[0].mul_(x[1])
         z.sum().backward()
     assert x.grad.tolist() == [[3, 4], [2, 3]]
+
+
+WRITES_TO_PARTS = (lambda w: w.__setitem__(0, 0.3), lambda w: w[0].mul_(2), lambda w: w.view(-1).add_(1),
+                   lambda w: w.t().zero_(), lambda w: w.unbind(0)[0].add_(1))  # fmt: skip
+
+
+@pytest.mark.parametrize("write", WRITES_TO_PARTS)
+def test_a_leaf_that_is_a_view_is_not_written_to_through_its_parts(write):
+    w = flambeau.arange(6.0).reshape(2, 3).requires_grad_()
+    with pytest.raises(RuntimeError, match="view of a leaf that requires grad"):
+        write(w)
+    with flambeau.no_grad():
+        write(w)
+    (w * 2).sum().backward()
+    assert w.is_leaf and w.grad.tolist() == [[2, 2, 2], [2, 2, 2]]
+
+
+def test_memory_beside_a_leaf_that_is_a_view_may_be_written_to():
+    base = flambeau.zeros(4)
+    leaf = base[:2].requires_grad_()
+    y = leaf * 2
+    base[2:].add_(1)
+    y.sum().backward()
+    assert leaf.grad.tolist() == [2, 2] and base.tolist() == [0, 0, 1, 1]
+
+
+def test_whole_numbers_written_from_floats_have_no_gradient():
+    x = flambeau.ones(3, requires_grad=True)
+    n, mask = flambeau.zeros(3, dtype=flambeau.int64), flambeau.zeros(3, dtype=flambeau.bool)
+    n[0] = x.sum()
+    n.view(-1)[1] = x[0]
+    mask[:] = x
+    assert not n.requires_grad and not mask.requires_grad and n.numpy().tolist() == [3, 1, 0]
+    bits = x.view(flambeau.int32)
+    bits.bitwise_and_(0)
+    assert bits._base is None and x.tolist() == [0, 0, 0]

@@ -18,7 +18,6 @@ from .samples import Sample
 UNSEEN = {
     **{key: {"stable"} for key in ("argsort", "sort")},  # every sort is stable
     **{key: {"sorted"} for key in ("topk", "unique")},  # and these are always sorted
-    **{key: {"_stacklevel"} for key in ("softmax", "log_softmax", "softmin")},  # where a warning points to
     **{key: {"implicit"} for key in ("expand", "expand_copy")},  # a note for tracing
     "copy_": {"non_blocking"}, "_to_copy": {"non_blocking"},  # for copies between devices
     "group_norm": {"cudnn_enabled"}, "layer_norm": {"cudnn_enable"},  # which library computes it

@@ -272,3 +272,25 @@ def test_a_bool_is_no_dimension_and_no_size(call):
 def test_none_is_an_empty_list_of_dimensions_where_that_is_the_default():
     x = flambeau.arange(4).view(2, 2)
     assert flambeau.roll(x, 1, None).tolist() == [[3, 0], [1, 2]]
+
+
+def test_comparisons_write_to_out_beside_what_requires_grad():
+    p = flambeau.tensor([1.0, 2.0], requires_grad=True)
+    mask, ones = flambeau.zeros(2, dtype=flambeau.bool), flambeau.zeros(2)
+    assert flambeau.gt(p, 1.5, out=mask).tolist() == [False, True]
+    assert flambeau.logical_and(p, p, out=mask).tolist() == [True, True]
+    assert flambeau.lt(p, 1.5, out=ones).tolist() == [1, 0] and not ones.requires_grad
+
+
+def test_ends_of_ranges_may_be_tensors():
+    p = flambeau.tensor([1.0, 2.0], requires_grad=True)
+    made = flambeau.linspace(p[0], p[1], 3)
+    assert made.tolist() == [1, 1.5, 2] and not made.requires_grad
+    assert flambeau.logspace(p[0], p[1], 2).tolist() == [10, 100]
+
+
+def test_softmax_takes_its_dtype_third():
+    x = flambeau.tensor([0.0, 0.0])
+    for f in (flambeau.softmax, flambeau.log_softmax, flambeau.Tensor.softmax, flambeau.Tensor.log_softmax):
+        assert f(x, 0, flambeau.float64).dtype == flambeau.float64
+    assert flambeau.nn.functional.softmax(x, 0, 3, flambeau.float64).dtype == flambeau.float64

@@ -209,3 +209,45 @@ def test_random_words_do_not_depend_on_where_they_are_asked_for():
     same(flambeau.cat((first, rest)), whole)
     flambeau.set_rng_state(state)
     same(flambeau.rand(4300), rest)
+
+
+def test_numbers_beside_halves_are_rounded_as_the_operation_asks():
+    x = flambeau.tensor([1.37, 0.1, 2.5], dtype=flambeau.bfloat16)
+    assert x.eq(1.37).tolist() == [True, False, False] and (x == 0.1).tolist() == [False, True, False]
+    assert (x > 0.1).tolist() == [True, False, True] and (x <= 0.1).tolist() == [False, True, False]
+    scale = flambeau.tensor(0.337)
+    for found in (x * scale, x * 0.337, x.clone().mul_(scale)):
+        assert flambeau.equal(found, (x.float() * 0.337).bfloat16())
+    assert flambeau.equal(x / scale, (x.float() / 0.337).bfloat16())
+    assert flambeau.equal(x + scale, x + scale.bfloat16())
+
+
+def test_a_weight_of_lerp_without_dimensions_is_a_number():
+    for dtype in (flambeau.float32, flambeau.bfloat16):
+        start, end = flambeau.zeros(3, dtype=dtype), flambeau.ones(3, dtype=dtype)
+        for weight in (flambeau.tensor(0.25, dtype=flambeau.float64), flambeau.tensor(1), flambeau.tensor(0.25)):
+            assert flambeau.equal(flambeau.lerp(start, end, weight), flambeau.lerp(start, end, weight.item()))
+
+
+OUTSIDE = [("uint8", -1.5), ("uint8", 255.5), ("int8", -128.5), ("int32", 3e9), ("int64", math.inf),
+           ("int16", math.nan)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "value"), OUTSIDE)
+def test_numbers_that_integers_cannot_hold_are_refused(dtype, value):
+    kind = getattr(flambeau, dtype)
+    for write in (lambda: flambeau.tensor([value], dtype=kind), lambda: flambeau.full((2,), value, dtype=kind),
+                  lambda: flambeau.zeros(2, dtype=kind).fill_(value)):
+        with pytest.raises(RuntimeError, match=f"outside the range of {dtype}"):
+            write()
+    with pytest.raises(RuntimeError, match=f"outside the range of {dtype}"):
+        flambeau.zeros(2, dtype=kind)[0] = value
+
+
+def test_halves_take_what_is_too_large_as_infinite_where_it_is_assigned():
+    x = flambeau.zeros(3, dtype=flambeau.float16)
+    x[0] = -1e10
+    x[flambeau.tensor([False, False, True])] = 70000
+    assert x.tolist() == [-math.inf, 0, math.inf]
+    with pytest.raises(RuntimeError, match="outside the range of float16"):
+        x.fill_(70000)

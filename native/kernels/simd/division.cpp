@@ -1,7 +1,7 @@
-// Integers divide as floating-point numbers that hold both: 16 bits as floats, 32 bits as doubles, and numbers below 2^51
-// as doubles where the processor converts 64-bit integers to them eight at a time. A quotient that is not whole keeps a
-// distance of 1 / |b| from the next whole number, more than the rounding of the floating-point number, so its truncation
-// is exact. Blocks with other numbers divide one by one.
+// Integers divide as floating-point numbers that hold both: 16 bits as floats, 32 bits as doubles, and numbers below
+// 2^51 as doubles where the processor converts 64-bit integers to them eight at a time. A quotient that is not whole
+// keeps a distance of 1 / |b| from the next whole number, more than the rounding of the floating-point number, so its
+// truncation is exact. Blocks with other numbers divide one by one.
 #include "loops.h"
 
 namespace flambeau::FLAMBEAU_SIMD {

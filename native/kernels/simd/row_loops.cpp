@@ -113,18 +113,27 @@ void log_slope(const double* g, const double* y, const double* sum, double* dx, 
       });
 }
 
-void softmax_row(const float* x, float* y, int64_t n, bool log) {
-  const float top = row_max(x, n);
-  const double sum = exp_sum(x, log ? nullptr : y, top, n);
+constexpr int kTogether = 16;  // rows whose logarithms are taken side by side
+void softmax_row(const float* x, float* y, int64_t n) {
+  const float scale = float(1 / exp_sum(x, y, row_max(x, n), n));
   int64_t i = 0;
-  if (log) {
-    const float shift = float(std::log(sum));
-    for (; i + L <= n; i += L) store(y + i, load(x + i) - top - shift);
-    for (; i < n; ++i) y[i] = x[i] - top - shift;
-  } else {
-    const float scale = float(1 / sum);
-    for (; i + L <= n; i += L) store(y + i, load(y + i) * scale);
-    for (; i < n; ++i) y[i] *= scale;
+  for (; i + L <= n; i += L) store(y + i, load(y + i) * scale);
+  for (; i < n; ++i) y[i] *= scale;
+}
+void log_softmax_rows(const float* x, float* y, int64_t rows, int64_t n) {
+  for (; rows > 0; rows -= kTogether, x += kTogether * n, y += kTogether * n) {
+    const int m = int(rows < kTogether ? rows : kTogether);
+    float tops[kTogether];
+    double sums[kTogether] = {};
+    for (int r = 0; r < m; ++r) sums[r] = exp_sum(x + r * n, nullptr, tops[r] = row_max(x + r * n, n), n);
+    for (double& sum : sums) sum = log_(sum);
+    for (int r = 0; r < m; ++r) {
+      const float *from = x + r * n, top = tops[r], shift = float(sums[r]);
+      float* to = y + r * n;
+      int64_t i = 0;
+      for (; i + L <= n; i += L) store(to + i, load(from + i) - top - shift);
+      for (; i < n; ++i) to[i] = from[i] - top - shift;
+    }
   }
 }
 // Rows of more than (count - 1) and at most `count` vectors stay in registers. A NaN needs no care: its exponential
@@ -162,7 +171,6 @@ void softmax_short(const float* x, float* y, int64_t rows, int64_t n, bool log) 
     }
     return;
   }
-  constexpr int kTogether = 16;  // rows whose logarithms are taken side by side
   for (; rows > 0; rows -= kTogether, x += kTogether * n, y += kTogether * n) {
     const int m = int(rows < kTogether ? rows : kTogether);
     double sums[kTogether] = {};
@@ -186,7 +194,9 @@ void softmax(const float* x, float* y, int64_t rows, int64_t n, bool log) {
     case 2: return softmax_short<2>(x, y, rows, n, log);
     case 3: return softmax_short<3>(x, y, rows, n, log);
     case 4: return softmax_short<4>(x, y, rows, n, log);
-    default: for (int64_t r = 0; r < rows; ++r) softmax_row(x + r * n, y + r * n, n, log);
+    default:
+      if (log) return log_softmax_rows(x, y, rows, n);
+      for (int64_t r = 0; r < rows; ++r) softmax_row(x + r * n, y + r * n, n);
   }
 }
 

@@ -120,8 +120,8 @@ _FORMS |= {
         "searchsorted", (rows, x), {k: v for k, v in (("out_int32", out_int32), ("right", right)) if v}),
     "_same": lambda x, other: ("equal", (x, other), {}, _as_tensor),
     "dropout_forward": lambda x, p, generator: ("native_dropout", (x, p, True), {}) if generator is None else None,
-    "softmax": lambda x, dim, level, dtype: _softmax("_softmax", x, dim, dtype),
-    "log_softmax": lambda x, dim, level, dtype: _softmax("_log_softmax", x, dim, dtype),
+    "softmax": lambda x, dim, dtype: _softmax("_softmax", x, dim, dtype),
+    "log_softmax": lambda x, dim, dtype: _softmax("_log_softmax", x, dim, dtype),
     "layer_norm": lambda x, shape, weight, bias, eps, cudnn: (
         "native_layer_norm", (x, shape, weight, bias, eps), {}, _first),
     "group_norm": lambda x, groups, weight, bias, eps, cudnn: (

@@ -38,7 +38,7 @@ def _to_input(backward, g, result, dim, dtype):
     return backward(g, result, dim, dtype)
 
 
-primitive("softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", out=True,
+primitive("softmax(Tensor self, int? dim=None, dtype? dtype=None) -> Tensor", out=True,
           d={"self": lambda g, result, self_shape, self_dtype, dim:
              _to_input(_softmax_backward_data, g, result, _dim(dim, self_shape), self_dtype)},
           aliases=("nn.functional.softmax", "special.softmax"), ref="scipy.special.softmax", dtypes="float",
@@ -47,7 +47,7 @@ primitive("softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=N
     >>> flambeau.tensor([0., 0.]).softmax(0)
     tensor([0.5000, 0.5000])
     """)
-primitive("log_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", out=True,
+primitive("log_softmax(Tensor self, int? dim=None, dtype? dtype=None) -> Tensor", out=True,
           d={"self": lambda g, result, self_shape, self_dtype, dim:
              _to_input(_log_softmax_backward_data, g, result, _dim(dim, self_shape), self_dtype)},
           aliases=("nn.functional.log_softmax", "special.log_softmax"), samples="along_distinct",
@@ -59,8 +59,8 @@ primitive("log_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dty
     """)
 
 
-@composite("softmin(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor",
+@composite("softmin(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor",
            namespace="nn.functional", dtypes="float")
-def softmin(input, dim=None, _stacklevel=3, dtype=None):
+def softmin(input, dim=None, dtype=None):
     """softmax(-input): large where the input is small."""
-    return (-input).softmax(dim, _stacklevel, dtype)
+    return (-input).softmax(dim, dtype)

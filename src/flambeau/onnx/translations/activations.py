@@ -136,7 +136,7 @@ def relu6(g, self, inplace=False):
 
 
 def _softmax(kind):
-    def translation(g, self, dim=None, _stacklevel=3, dtype=None):
+    def translation(g, self, dim=None, dtype=None):
         x, = operands(g, self)
         if not x.shape:
             return g.squeeze(g.op(kind, g.unsqueeze(x, 0), axis=0), 0)
