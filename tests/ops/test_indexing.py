@@ -372,3 +372,9 @@ def test_scatter_reduce_of_nan_has_nan_gradients(how):
     x, y = flambeau.ones(2, requires_grad=True), flambeau.tensor([1.0, float("nan"), 1.0], requires_grad=True)
     x.scatter_reduce(0, flambeau.tensor([0, 0, 1]), y, how).sum().backward()
     assert x.grad[0].isnan() and y.grad[:2].isnan().all() and x.grad[1] == y.grad[2] == 0.5
+
+
+@pytest.mark.parametrize("shape", [flambeau.tensor([2, 3]), (2, 3.0), 2.0])
+def test_sizes_to_unravel_an_index_into_are_ints(shape):
+    with pytest.raises(TypeError, match="sequence of ints"):
+        flambeau.unravel_index(flambeau.tensor([1]), shape)

@@ -204,3 +204,9 @@ def test_one_label_of_one_class_with_and_without_a_dimension():
             assert F.multilabel_margin_loss(x, label, reduction="none").shape == ()
         with pytest.raises(RuntimeError, match="of one shape"):
             F.multilabel_margin_loss(x, flambeau.tensor([[0]]))
+
+
+def test_whole_counts_leave_the_rates_dtype():
+    rates, counts = flambeau.tensor([0.5, 1.0], dtype=flambeau.float16), flambeau.tensor([3, 4])
+    loss = flambeau.nn.functional.poisson_nll_loss(rates, counts, full=True)
+    assert loss.dtype == flambeau.float16

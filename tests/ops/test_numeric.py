@@ -234,3 +234,9 @@ def test_segments_that_do_not_reach_over_all(reduce, of, given):
     assert flambeau.allclose(found, expected)
     for mine, theirs in zip(flambeau.autograd.grad(found.sum(), x), flambeau.autograd.grad(expected.sum(), x)):
         assert flambeau.allclose(mine, theirs)
+
+
+def test_positions_of_trapezoids_broadcast_from_their_last_dimension():
+    y, x = flambeau.ones(2, 3, 4), flambeau.arange(12.0).reshape(3, 4)
+    assert flambeau.trapezoid(y, x, dim=1).tolist() == [[8.0] * 4] * 2
+    assert flambeau.cumulative_trapezoid(y, x, dim=2)[0].tolist() == [[1.0, 2.0, 3.0]] * 3

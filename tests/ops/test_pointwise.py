@@ -507,3 +507,39 @@ def test_a_complex_value_needs_complex_tensors(name):
     with pytest.raises(RuntimeError, match="must be real"):
         getattr(flambeau, name)(x, x, x, value=1j)
     assert getattr(flambeau, name)(x + 0j, x, x, value=1j).tolist() == [1 + 1j, 1 + 1j]
+
+
+@pytest.mark.parametrize(("function", "slope"), [
+    (lambda x: 3 ** x, 3 ** 1.7 * math.log(3)),
+    (lambda x: flambeau.xlogy(x, 3), math.log(3)),
+    (lambda x: flambeau.special.xlog1py(x, 3), math.log(4)),
+    (lambda x: flambeau.tensor(3) ** x, 3 ** 1.7 * math.log(3)),
+    (lambda x: x ** True, 1.0),
+])
+def test_gradients_beside_whole_numbers_have_all_digits(function, slope):
+    x = t(1.7, flambeau.float64).requires_grad_()
+    grad, = flambeau.autograd.grad(function(x), x)
+    assert abs(grad.item() - slope) < 1e-14 * slope
+
+
+def test_nan_lies_between_no_bounds():
+    for low, high in ((-1, 1), (-1, None), (None, 1), (t([nan, -1.0, -1.0]), None), (-1, t([nan, 1.0, 1.0]))):
+        x = t([0.5, nan, 0.5]).requires_grad_()
+        of_bounds = isinstance(low, flambeau.Tensor) or isinstance(high, flambeau.Tensor)
+        grad, = flambeau.autograd.grad(x.clamp(low, high).sum(), x)
+        assert grad.tolist() == [0.0 if of_bounds else 1.0, 0.0, 1.0]
+
+
+def test_logit_has_a_slope_between_0_and_1_only():
+    x = t([-0.5, 0.25, 1.5]).requires_grad_()
+    grad, = flambeau.autograd.grad(flambeau.logit(x).sum(), x)
+    assert math.isnan(grad[0])
+    assert abs(grad[1] - 1 / (0.25 * 0.75)) < 1e-5
+    assert math.isnan(grad[2])
+
+
+@pytest.mark.parametrize("name", ["relu", "relu6", "hardtanh", "leaky_relu", "hardshrink", "softshrink", "rrelu"])
+def test_the_second_derivative_of_what_is_piecewise_linear_is_0(name):
+    x = t([-7.0, -0.2, 0.3, 7.0]).requires_grad_()
+    slope, = flambeau.autograd.grad(getattr(flambeau.nn.functional, name)(x).sum(), x, create_graph=True)
+    assert flambeau.autograd.grad(slope.sum(), x)[0].tolist() == [0.0] * 4

@@ -395,3 +395,9 @@ def test_a_norm_in_a_wider_dtype_is_that_of_wider_numbers(order):
     found.backward(), expected.backward()
     assert found.dtype is flambeau.float64 and flambeau.allclose(found, expected, rtol=1e-14)
     assert half.grad.dtype is flambeau.float16 and flambeau.equal(half.grad, wide.grad.half())
+
+
+def test_the_dtype_of_a_norm_may_follow_its_other_arguments():
+    x = flambeau.tensor([3.0, 4.0])
+    for norm in (x.norm(2, 0, True, flambeau.float64), flambeau.norm(x, 2, 0, True, flambeau.float64)):
+        assert norm.dtype == flambeau.float64

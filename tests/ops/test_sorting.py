@@ -217,3 +217,8 @@ def test_a_number_has_one_greatest_element_however_many_are_asked_for():
         assert values.item() == 1.5 and indices.item() == 0
     with pytest.raises(IndexError, match="size 0"):
         flambeau.zeros(2, 0).kthvalue(1, 1)
+
+
+def test_stable_may_be_left_open():
+    x = flambeau.tensor([2, 1, 2])
+    assert flambeau.sort(x, stable=None)[1].tolist() == x.sort(stable=None)[1].tolist() == [1, 0, 2]

@@ -222,3 +222,11 @@ def test_the_memory_of_a_parameter_may_be_set_without_grad():
     assert p.shape == (3,) and p.requires_grad and p.is_leaf
     with pytest.raises(RuntimeError, match="no_grad"):
         p.set_(flambeau.zeros(2))
+
+
+def test_norm_except_dim_of_a_vector_is_that_of_each_number():
+    v = flambeau.tensor([3.0, -4.0])
+    assert flambeau.norm_except_dim(v).tolist() == [3, 4]
+    assert flambeau.norm_except_dim(v, 2, -1) == 5
+    assert flambeau.norm_except_dim(flambeau.ones(2, 3, 8), 1, 1).tolist() == [[[16]] * 3]
+    assert flambeau.norm_except_dim(flambeau.ones(0, 3)).shape == (0, 1)

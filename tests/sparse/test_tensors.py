@@ -585,3 +585,51 @@ def test_columns_of_a_row_come_in_any_order_and_more_than_once():
     assert x.to_dense().tolist() == [[2, 0, 4], [5, 4, 0]]
     assert (x @ fb.tensor([[1.0], [10.0], [100.0]])).tolist() == [[402], [45]]
     assert (x + x).to_dense().tolist() == [[4, 0, 8], [10, 8, 0]]
+
+
+def test_a_strided_layout_is_that_of_the_dense_tensor():
+    dense = fb.tensor([[0.0, 3.0], [4.0, 0.0]])
+    assert dense.to_sparse(layout=fb.strided) is dense
+    for x in (dense.to_sparse(), dense.to_sparse_csr()):
+        assert x.to_sparse(layout=fb.strided).tolist() == dense.tolist()
+        with pytest.raises(RuntimeError, match="layout alone"):
+            x.to_sparse(layout=fb.strided, blocksize=(1, 1))
+
+
+def test_dimensions_to_permute_may_be_named():
+    x = fb.tensor([[0.0, 3.0, 1.0], [4.0, 0.0, 0.0]]).to_sparse()
+    assert x.permute(dims=(1, 0)).to_dense().tolist() == x.permute(1, 0).to_dense().tolist()
+
+
+def test_indices_of_sparse_dimensions_count_from_the_end_too():
+    dense = fb.tensor([[0.0, 3.0], [4.0, 0.0], [5.0, 6.0]])
+    found = dense.to_sparse().index_select(0, fb.tensor([-1, 0, -3]))
+    assert found.to_dense().tolist() == [[5, 6], [0, 3], [0, 3]]
+    for beyond in (3, -4):
+        with pytest.raises(IndexError, match="indices must lie in"):
+            dense.to_sparse().index_select(0, fb.tensor([beyond]))
+
+
+@pytest.mark.parametrize(("shape", "sparse_dim"), [((0, 10, 3), 1), ((2, 0, 3), 2), ((2, 0, 3), 3), ((3, 0), 1)])
+def test_gradients_of_what_is_sparse_without_elements(shape, sparse_dim):
+    dense = fb.ones(shape, requires_grad=True)
+    dense.to_sparse(sparse_dim).to_dense().sum().backward()
+    assert dense.grad.shape == shape
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("t_", ()), ("transpose_", (0, 1)), ("swapaxes_", (0, 1))])
+def test_dimensions_are_exchanged_in_place(name, arguments):
+    values = fb.tensor([3.0, 4.0], requires_grad=True)
+    x = fb.sparse_coo_tensor([[0, 1], [2, 0]], values, (2, 3)) * 1
+    assert getattr(x, name)(*arguments) is x
+    assert x.shape == (3, 2)
+    assert x.to_dense().tolist() == [[0, 4], [0, 0], [3, 0]]
+    (x.to_dense() * fb.arange(6.0).reshape(3, 2)).sum().backward()
+    assert values.grad.tolist() == [4, 1]
+
+
+def test_out_takes_the_shape_of_a_sparse_result():
+    x, out = fb.eye(2).to_sparse(), fb.ones(5).to_sparse()
+    fb.add(x, x, out=out)
+    assert out.shape == (2, 2) and out.numel() == 4
+    assert out.to_dense().tolist() == [[2, 0], [0, 2]]

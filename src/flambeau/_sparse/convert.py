@@ -239,7 +239,9 @@ def to_sparse(x, sparse_dim=None, layout=None, blocksize=None, dense_dim=None):
             sparse_dim = x.dim() - dense_dim
         return to_coo(x, None if sparse_dim is None else whole(sparse_dim))
     if layout is _C.strided:
-        raise RuntimeError("to_sparse: expected a sparse layout, got strided; to_dense() makes that")
+        if blocksize is not None or (dense_dim is not None and is_sparse(x)):
+            raise RuntimeError("to_sparse: a strided tensor has neither blocks nor dense dimensions; pass layout alone")
+        return x.to_dense() if is_sparse(x) else x
     return compressed(x, layout, blocksize, dense_dim)
 
 

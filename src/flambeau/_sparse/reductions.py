@@ -91,7 +91,7 @@ def sparse_sum(input, dim=None, dtype=None):
 
 
 @rule("norm")
-def _norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
+def _norm(self, p="fro", dim=None, keepdim=False, dtype=None):
     """The norm of all values together."""
     if (dim is not None and len(_dims("norm", self, dim)) != self.dim()) or p == "nuc":
         return refuse("norm", (self,), why=" over some dimensions")

@@ -33,7 +33,8 @@ def call(func, args, kwargs, below=False):
     if found is not None and "out" not in kwargs:
         return found(*args, **kwargs)
     if getattr(func, "is_inplace", False) and name.removesuffix("_") in RULES:
-        return write(args[0], RULES[name.removesuffix("_")](*args, **kwargs), name)
+        moves = getattr(func, "kind", None) == "view" and args[0].layout is _C.sparse_coo  # t_, transpose_: other sizes
+        return write(args[0], RULES[name.removesuffix("_")](*args, **kwargs), name, resize=moves)
     if found is not None:
         out = kwargs.pop("out")
         return write(out, found(*args, **kwargs), name, resize=True)
@@ -70,6 +71,8 @@ def replace(to, result):
     if to._pattern is result._pattern and to._held.shape == result._held.shape and to._held.is_contiguous():
         to._held.copy_(result._held)
     else:
+        if to.shape != result.shape:
+            _C.set_like(to, result.detach(), 0)
         to._pattern, to._held = result._pattern, result._held
     to._bump_version()
     if result.requires_grad and result.grad_fn is not None:

@@ -64,7 +64,8 @@ def _adjoint(self):
 
 
 @rule("permute")
-def _permute(self, *dims):
+def _permute(self, *order, dims=None):
+    dims = order if dims is None else dims
     dims = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
     if len(dims) != self.dim():
         raise RuntimeError(f"permute: expected {self.dim()} dimensions, got {shown(list(dims))}")
@@ -167,12 +168,13 @@ def _index_select(self, dim, index):
     pattern, n = self._pattern, self.sparse_dim()
     index = index.reshape(-1).long()
     size = [*pattern.size[:dim], len(index), *pattern.size[dim + 1:]]
-    if len(index) and not (int(index.amin()) >= 0 and int(index.amax()) < self.shape[dim]):
-        raise IndexError(f"index_select: indices must lie in [0, {self.shape[dim]}), and are between "
+    lowest = -self.shape[dim] if dim < n else 0  # indices of sparse dimensions may count from the end
+    if len(index) and not (int(index.amin()) >= lowest and int(index.amax()) < self.shape[dim]):
+        raise IndexError(f"index_select: indices must lie in [{lowest}, {self.shape[dim]}), and are between "
                          f"{int(index.amin())} and {int(index.amax())}")
     if dim >= n:
         return make(pattern.changed(size=size), values_of(self).index_select(dim - n + 1, index))
-    sorted_index, order = index.sort(stable=True)
+    sorted_index, order = OPS["where"](index < 0, index + self.shape[dim], index).sort(stable=True)
     row = pattern.indices[dim].contiguous()
     first = OPS["searchsorted"](sorted_index, row)
     count = OPS["searchsorted"](sorted_index, row, right=True) - first

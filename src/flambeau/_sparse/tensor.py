@@ -164,7 +164,7 @@ def _same_places(a, b):
 
 def _gathered(dense, pattern):
     if pattern.layout is COO:
-        flat = dense.reshape(-1, *dense.shape[pattern.sparse_dim:])
+        flat = dense.unsqueeze(0).flatten(0, pattern.sparse_dim)
         return flat.index_select(0, keys(pattern))
     batch, row, column = block_places(pattern)
     found = blocks(dense, pattern)[batch, row, column]

@@ -114,7 +114,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     outputs = _tensors(outputs, "grad: outputs")
     inputs = _tensors(inputs, "grad: inputs")
     if not inputs:
-        raise ValueError("grad: inputs is empty; name the tensors by which to differentiate")
+        raise RuntimeError("grad: inputs is empty; name the tensors by which to differentiate")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         found = importlib.import_module("flambeau._transforms.reverse").batched_gradients(

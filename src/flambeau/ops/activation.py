@@ -4,7 +4,7 @@ import math
 
 from .._C import float64
 from .._shown import shown
-from .arithmetic import mul_conj
+from .arithmetic import mul_conj, zero
 from .dims import wrap_dim
 from .kinds import composite, elementwise
 from .masks import where
@@ -24,10 +24,16 @@ def _activation(schema, rule, doc, samples=("reals", -2.0, 2.0), **facts):
 
 # --- relu and its kin: piecewise linear -------------------------------------------------------------------------------
 
+def _flat(g):
+    """A piecewise constant slope: its derivative is there to be asked for, and is 0 wherever it exists."""
+    return zero(g)
+
+
 threshold_backward = _slope(
     "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold=0)",
     "grad_output where self is above the threshold, 0 elsewhere.",
     grad_output=lambda g, self, threshold: threshold_backward(g, self, threshold),
+    self=_flat,
     cuda="self <= threshold ? T(0) : grad_output")
 relu = elementwise(
     "relu(Tensor self, bool inplace=False) -> Tensor", aliases=("nn.functional.relu",), out=False,
@@ -43,6 +49,7 @@ hardtanh_backward = _slope(
     "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val=-1, Scalar max_val=1)",
     "grad_output where self lies inside (min_val, max_val).",
     grad_output=lambda g, self, min_val, max_val: hardtanh_backward(g, self, min_val, max_val),
+    self=_flat,
     cuda="self <= min_val || max_val <= self ? T(0) : grad_output")
 hardtanh = _activation(
     "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1, bool inplace=False)",
@@ -55,6 +62,7 @@ leaky_relu_backward = _slope(
     "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope=0.01)",
     "grad_output, times the slope where self is not positive.",
     grad_output=lambda g, self, negative_slope: leaky_relu_backward(g, self, negative_slope),
+    self=_flat,
     cuda="T(0) < self ? grad_output : grad_output * negative_slope")
 leaky_relu = _activation(
     "leaky_relu(Tensor self, Scalar negative_slope=0.01, bool inplace=False)",
@@ -76,6 +84,7 @@ hardswish = _activation("hardswish(Tensor self, bool inplace=False)", lambda g, 
 shrink_backward = _slope(
     "shrink_backward(Tensor grad_output, Tensor self, Scalar lambd=0.5)", "grad_output where |self| > lambd.",
     grad_output=lambda g, self, lambd: shrink_backward(g, self, lambd),
+    self=_flat,
     cuda="-lambd <= self && self <= lambd ? T(0) : grad_output")
 hardshrink = elementwise(
     "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", inplace=False, aliases=("nn.functional.hardshrink",),
@@ -230,8 +239,12 @@ def tanhshrink(self):
     return self - self.tanh()
 
 
+def _logit_rule(g, self):
+    return where((self >= 0) & (self <= 1), g / (self * (1 - self)), math.nan)
+
+
 _logit = elementwise("_logit(Tensor self) -> Tensor", node="LogitBackward0", namespace=None, inplace=False, out=False,
-                     promote="int_to_float", d={"self": lambda g, self: g / (self * (1 - self))},
+                     promote="int_to_float", d={"self": _logit_rule},
                      skip="the kernel of logit, reached through it", doc="log(self / (1 - self)) of real numbers.",
                      cuda="log(self / (T(1) - self))")
 

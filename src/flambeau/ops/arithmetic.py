@@ -184,9 +184,10 @@ fmin = elementwise(
 
 
 def _clamp_self(g, self, min, max):
+    """NaN lies between no bounds, and nothing between bounds of NaN."""
     if min is not None:
-        g = where(self < min, 0, g)
-    return g if max is None else where(self > max, 0, g)
+        g = where(self >= min, g, 0)
+    return g if max is None else where(self <= max, g, 0)
 
 
 def _clamp_min(g, self, min, max):

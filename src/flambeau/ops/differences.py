@@ -138,6 +138,8 @@ def intervals(y, x, dx, dim):
             raise RuntimeError(f"trapezoid: x must hold one coordinate for each of the {n} points along dim {dim}, got "
                                f"{x.numel()}")
         x = x.reshape([-1 if d == dim else 1 for d in range(y.ndim)])
+    elif x.ndim < y.ndim:
+        x = x.reshape([1] * (y.ndim - x.ndim) + list(x.shape))
     m = x.shape[dim]
     return pairs * (x.narrow(dim, 1, m - 1) - x.narrow(dim, 0, m - 1)) / 2
 

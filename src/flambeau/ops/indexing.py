@@ -268,7 +268,9 @@ def unravel_index(indices, shape):
     if indices.dtype is bool_dtype or indices.is_floating_point() or indices.is_complex():
         raise TypeError(f"unravel_index: indices must be integers, got {indices.dtype}")
     indices = indices.to(int64)
-    sizes = [shape] if isinstance(shape, int) else list(shape)
+    sizes = [shape] if isinstance(shape, int) else shape
+    if not isinstance(sizes, list | tuple) or not all(hasattr(n, "__index__") for n in sizes):
+        raise TypeError(f"unravel_index: expected shape to be an int or a sequence of ints, got {shown(shape)}")
     if any(n < 0 for n in sizes):
         raise ValueError(f"unravel_index: sizes must not be negative, got shape {tuple(sizes)}")
     steps = [1]

@@ -342,7 +342,7 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (target * 6.283185307179586).log()
-        loss = loss + stirling.masked_fill(target <= 1, 0)
+        loss = loss + stirling.masked_fill(target <= 1, 0).to(loss.dtype)  # of whole counts it is float32
     return reduced(loss, chosen(reduction, size_average, reduce))
 
 

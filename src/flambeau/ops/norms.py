@@ -70,9 +70,9 @@ def vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     return _of_vectors(self, ord, dim, keepdim, dtype, "linalg.vector_norm")
 
 
-@composite("norm(Tensor self, any p=\"fro\", any dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+@composite("norm(Tensor self, any p=\"fro\", any dim=None, bool keepdim=False, dtype? dtype=None) -> Tensor",
            out=True)
-def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
+def norm(self, p="fro", dim=None, keepdim=False, dtype=None):
     """The vector norm of order p over `dim` (absent: all elements); "fro" is 2, "nuc" the sum of singular values.
 
     >>> flambeau.tensor([3., 4.]).norm()

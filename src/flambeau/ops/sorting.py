@@ -6,7 +6,7 @@ from .kinds import OPS, composite, primitive
 
 _READS = "its result's shape depends on values"
 
-primitive("sort(Tensor self, int dim=-1, bool descending=False, bool stable=False) -> (Tensor values, Tensor indices)",
+primitive("sort(Tensor self, int dim=-1, bool descending=False, bool? stable=False) -> (Tensor values, Tensor indices)",
           out=True, d={"self": lambda g0, result1, self_shape, dim: placed(g0, result1, self_shape, dim, True)},
           doc="""The elements along `dim` in ascending (or descending) order, and where they were. NaN is largest.
 
@@ -23,7 +23,7 @@ primitive("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=T
     """)
 
 
-@composite("argsort(Tensor self, int dim=-1, bool descending=False, bool stable=False) -> Tensor")
+@composite("argsort(Tensor self, int dim=-1, bool descending=False, bool? stable=False) -> Tensor")
 def argsort(self, dim=-1, descending=False, stable=False):
     """The positions that sort the elements along `dim`.
 

@@ -128,8 +128,11 @@ def norm_except_dim(v, pow=2, dim=0):
     >>> flambeau.norm_except_dim(flambeau.tensor([[3., 4.]]))
     tensor([[5.]])
     """
-    dims = None if dim == -1 else [d for d in range(v.dim()) if d != wrap_dim(dim, v.dim(), "norm_except_dim")]
-    return OPS["vector_norm"](v, pow, dims, dim != -1)
+    if dim == -1:
+        return OPS["vector_norm"](v, pow)
+    dim = wrap_dim(dim, v.dim(), "norm_except_dim")
+    rows = v.movedim(dim, 0).unsqueeze(-1).flatten(1)
+    return OPS["vector_norm"](rows, pow, [1]).reshape([v.size(d) if d == dim else 1 for d in range(v.dim())])
 
 
 @_flat("frobenius_norm(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", out=True)

@@ -2,6 +2,7 @@
 
 import math
 
+from .._C import bool as bool_dtype
 from .._C import complex128, float64, result_type
 from .._shown import shown
 from .arithmetic import div_conj, mul_conj, zero
@@ -45,7 +46,7 @@ logaddexp2 = elementwise(
     cuda="logaddexp2_(self, other)")
 xlogy = elementwise(
     "xlogy(Tensor self, Tensor other) -> Tensor", numbers="one", promote="int_to_float", aliases=("special.xlogy",),
-    d={"self": lambda g, self, other: where((self == 0) & (other <= 0), 0.0, g * other_log(other)),
+    d={"self": lambda g, self, other: where((self == 0) & (other <= 0), 0.0, g * _in(g, other).log()),
        "other": lambda g, self, other: g * (self / other)},
     samples="positive_pairs", doc="self * log(other), and 0 where self is 0.",
     cuda="is_nan(other) ? other : self == T(0) ? T(0) : self * log(other)")
@@ -53,21 +54,23 @@ xlog1py = elementwise(
     "special_xlog1py(Tensor self, Tensor other) -> Tensor", numbers="one", promote="int_to_float", namespace=None,
     inplace=False,
     aliases=("special.xlog1py",),
-    d={"self": lambda g, self, other: where((self == 0) & (other <= -1), 0.0, g * other.log1p()),
+    d={"self": lambda g, self, other: where((self == 0) & (other <= -1), 0.0, g * _in(g, other).log1p()),
        "other": lambda g, self, other: g * (self / (other + 1))},
     samples="positive_pairs", doc="self * log1p(other), and 0 where self is 0.",
     cuda="is_nan(other) ? other : self == T(0) ? T(0) : self * log1p(other)")
 
 
-def other_log(x):
-    """log of a tensor or a Python number."""
-    return x.log() if hasattr(x, "log") else math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
+def _in(g, x):
+    """A whole number in the dtype of the gradient: functions of it have as many digits as that."""
+    return x if x.is_floating_point() or x.is_complex() else x.to(g.dtype)
 
 # --- powers and roots -------------------------------------------------------------------------------------------------
 
 def _pow_self(g, self, exponent):
     if not hasattr(exponent, "dtype"):
         return zero(g) if exponent == 0 else mul_conj(g, exponent * self ** (exponent - 1))
+    if exponent.dtype is bool_dtype:
+        return where(exponent, g, 0)
     return where(exponent == 0, 0.0, mul_conj(g, exponent * self ** (exponent - 1)))
 
 
@@ -75,7 +78,8 @@ def _pow_exponent(g, self, exponent, result):
     """At base 0 the power does not depend on a positive exponent."""
     if hasattr(self, "dtype"):
         flat = (self == 0) if exponent.is_complex() else (self == 0) & (exponent >= 0)
-        base = self.to(result.dtype) if result.is_complex() else self  # whose logarithm exists below zero too
+        # in the complex numbers the logarithm exists below zero too
+        base = self.to(result.dtype) if result.is_complex() else _in(g, self)
         return where(flat, 0.0, mul_conj(g, result * base.log()))
     if self == 0:
         return where(exponent >= 0, 0.0, mul_conj(g, result * -math.inf))
