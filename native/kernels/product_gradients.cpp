@@ -273,7 +273,8 @@ void infer_cumprod_backward(Call& c) {
   for (const Tensor* t : {&c.tensor(0), &c.tensor(2)})
     if (t->dtype != x.dtype || !std::ranges::equal(t->shape(), x.shape()))
       runtime_error(c.name(), ": the gradient and the result must have the input's dtype and shape ",
-                    dtype_name(x.dtype), " ", shape_text(x.shape()), ", got ", dtype_name(t->dtype), " ", shape_text(t->shape()));
+                    dtype_name(x.dtype), " ", shape_text(x.shape()), ", got ", dtype_name(t->dtype), " ",
+                    shape_text(t->shape()));
   c.output_like(x);
 }
 void cpu_prod_backward(Call& c) {

@@ -457,7 +457,8 @@ void run_reduction(const Op& op, const Tensor& x, uint64_t mask, bool ordered = 
   const int64_t few = s.direct && Op::kFold && sizeof(T) >= 4 ? kFewColumns : 2 * kFewColumns;
   const bool fills = columns && (p.keep[p.nkeep - 1].size >= few || (Op::kFold && folds_rows(p)));
   if (columns && are_few_columns(p, s) && pieces_of(p.outputs, p.length, 1) == 1) reduce_few_columns(op, p, s);
-  else if (columns && are_folded_blocks<Op>(p, s) && pieces_of(p.outputs, p.length, 1) == 1) reduce_folded_blocks(op, p, s);
+  else if (columns && are_folded_blocks<Op>(p, s) && pieces_of(p.outputs, p.length, 1) == 1)
+    reduce_folded_blocks(op, p, s);
   else if (fills) reduce_columns(op, p, s);
   else reduce_rows(op, p, s);
 }

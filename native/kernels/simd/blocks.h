@@ -1,6 +1,6 @@
 // Blocks of eight by eight words, half words or bytes that the baseline instruction set transposes at once, for kernels
-// that are compiled for the baseline alone. Where it has no such instructions, the function does nothing and says so: the
-// caller's plain loop does all of it.
+// that are compiled for the baseline alone. Where it has no such instructions, the function does nothing and says so:
+// the caller's plain loop does all of it.
 #pragma once
 #include <cstdint>
 #ifdef __AVX2__
