@@ -48,7 +48,9 @@ class Batched(Wrapper):
     def _text(self):
         """What it holds, and where the batch is; what is one for every element is written as it is."""
         held = repr(self.value)
-        return f"BatchedTensor(lvl={self.frame.level}, bdim=0, value=\n{indent(held, ' ' * 4)}\n)" if self.batched else held
+        if not self.batched:
+            return held
+        return f"BatchedTensor(lvl={self.frame.level}, bdim=0, value=\n{indent(held, ' ' * 4)}\n)"
 
 
 class BatchFrame(Frame):

@@ -160,9 +160,10 @@ class TransformerEncoder(_Stack):
         if not self.enable_nested_tensor or padding is None or mask is not None or src.dim() != 3:
             return False
         attention = getattr(first, "self_attn", None)
-        if not isinstance(first, TransformerEncoderLayer) or first.training or src.is_nested or not attention.batch_first \
-                or not attention._qkv_same_embed_dim or attention.in_proj_bias is None or attention.num_heads % 2 \
-                or first.norm_first or first.activation not in (F.relu, F.gelu) or first.norm1.eps != first.norm2.eps:
+        if not isinstance(first, TransformerEncoderLayer) or first.training or src.is_nested \
+                or not attention.batch_first or not attention._qkv_same_embed_dim or attention.in_proj_bias is None \
+                or attention.num_heads % 2 or first.norm_first or first.activation not in (F.relu, F.gelu) \
+                or first.norm1.eps != first.norm2.eps:
             return False
         if is_autocast_enabled() or (is_grad_enabled() and (src.requires_grad or any(
                 p.requires_grad for p in self.parameters()))):
