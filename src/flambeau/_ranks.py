@@ -4,8 +4,8 @@ world = None
 
 
 def rank_and_size(name):
-    """This process's rank and how many there are; RuntimeError, which begins with `name`, without a group."""
+    """This process's rank and how many there are; ValueError, which begins with `name`, without a group."""
     if world is None:
-        raise RuntimeError(f"{name}: there is no process group to ask: call distributed.init_process_group first, or "
-                           "give num_replicas and rank")
+        raise ValueError(f"{name}: there is no process group to ask: call distributed.init_process_group first, or "
+                         "give num_replicas and rank")
     return world.rank(), world.size()

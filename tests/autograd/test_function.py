@@ -416,3 +416,18 @@ def test_tuples_stay_tuples_in_transforms():
     x = flambeau.arange(12.0).reshape(2, 3, 2)
     assert flambeau.vmap(Picked.apply)(x).tolist() == [2, 8]
     assert [y.item() for y in flambeau.func.jvp(Picked.apply, (x[1],), (x[0],))] == [8, 2]
+
+
+@pytest.mark.parametrize("given", [3, "a", [flambeau.ones(3)]])
+def test_what_backward_must_not_return(given):
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return given
+
+    with pytest.raises(RuntimeError, match="expected a Tensor or None at position 1"):
+        Wrong.apply(flambeau.ones(3, requires_grad=True)).sum().backward()

@@ -248,3 +248,11 @@ def test_threads_share_a_graph():
         t.join()
     assert len(results) == 120
     assert all(flambeau.equal(r[:20], results[0][:20]) for r in results)
+
+
+def test_hooks_of_several_tensors_take_a_list():
+    a, b = (flambeau.ones(2, requires_grad=True) for _ in range(2))
+    seen = []
+    graph.register_multi_grad_hook((a, b), seen.append)
+    (a * b).sum().backward()
+    assert type(seen[0]) is list and len(seen[0]) == 2

@@ -377,3 +377,12 @@ def test_functions_that_write_into_their_input():
         return whole
 
     assert_close(jvp(through_a_view, (x,), (flambeau.ones(2),))[1], flambeau.tensor([2., 0.]))
+
+
+def test_what_is_printed_of_a_dual():
+    with fwAD.dual_level():
+        x = fwAD.make_dual(flambeau.ones(2), flambeau.zeros(2))
+        assert repr(x) == "tensor([1., 1.], tangent=tensor([0., 0.]))"
+        long = repr(fwAD.make_dual(flambeau.ones(2, 2), flambeau.zeros(2, 2)))
+        assert long.splitlines()[2].lstrip().startswith("tangent=tensor([[0., 0.],")
+    assert repr(x) == "tensor([1., 1.])"

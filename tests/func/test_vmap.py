@@ -264,3 +264,18 @@ def test_elements_that_go_different_ways():
     same(vmap(f)(x), flambeau.tensor([-10.0, 1.5, 3.0]))
     same(vmap(grad(f))(x), flambeau.tensor([10.0, 1.0, 1.0]))
     same(vmap(vmap(f))(flambeau.stack([x, -x])), flambeau.tensor([[-10.0, 1.5, 3.0], [2.0, -5.0, -20.0]]))
+
+
+def test_what_is_printed_inside():
+    said = []
+
+    def look(x):
+        said.append(repr(x))
+        return x
+
+    vmap(look)(flambeau.tensor([1.0, 2.0]))
+    assert said == ["BatchedTensor(lvl=1, bdim=0, value=\n    tensor([1., 2.])\n)"]
+    said.clear()
+    vmap(vmap(look))(flambeau.tensor([[1.0, 2.0]]))
+    inner = "    BatchedTensor(lvl=1, bdim=0, value=\n        tensor([[1., 2.]])\n    )"
+    assert said == [f"BatchedTensor(lvl=2, bdim=0, value=\n{inner}\n)"]

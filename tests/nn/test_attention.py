@@ -137,3 +137,15 @@ def test_an_empty_batch():
     attention = nn.MultiheadAttention(8, 2)
     found, weights = attention(*[flambeau.ones(3, 0, 8)] * 3)
     assert found.shape == (3, 0, 8) and weights.shape == (0, 3, 3)
+
+
+def test_padding_is_zero_where_the_layers_are_in_eval_mode_and_the_stack_is_not():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    stack = nn.TransformerEncoder(layer, 2)  # in training mode itself, as every new module
+    padding = flambeau.tensor([[False, False, True], [False, True, True]])
+    with flambeau.no_grad():
+        out = stack(flambeau.ones(2, 3, 8), src_key_padding_mask=padding)
+    assert stack.training and bool((out[padding] == 0).all()) and bool((out[~padding] != 0).any())
+    stack.layers[0].train()
+    with flambeau.no_grad():
+        assert bool((stack(flambeau.ones(2, 3, 8), src_key_padding_mask=padding)[padding] != 0).any())

@@ -126,3 +126,9 @@ def test_parameter_dict_sorts_the_keys_of_a_plain_dict():
                            (nn.ParameterDict([("b", one), ("a", one)]), ["b", "a"]),
                            (nn.ParameterDict(nn.ParameterDict([("b", one), ("a", one)])), ["b", "a"])):
         assert list(made) == expected and list(made.state_dict()) == expected
+
+
+@pytest.mark.parametrize("error", [KeyError, AttributeError])
+def test_a_key_that_a_parameter_dict_lacks(error):
+    with pytest.raises(error):
+        nn.ParameterDict({"a": flambeau.ones(1)})["b"]

@@ -201,3 +201,10 @@ def test_embedding_bag_weights_and_errors():
     ):
         with pytest.raises(error, match=text):
             act()
+
+
+def test_instance_norm_warns_of_a_number_of_features_that_it_does_not_use():
+    with pytest.warns(UserWarning, match="3 channels .* num_features=4"):
+        nn.InstanceNorm1d(4)(flambeau.ones(2, 3, 5))
+    with pytest.raises(ValueError, match="num_features=4"):
+        nn.InstanceNorm1d(4, affine=True)(flambeau.ones(2, 3, 5))

@@ -1,6 +1,7 @@
 """Parametrizations: what is stored, assigned, cached and removed."""
 
 import copy
+import io
 import pickle
 
 import pytest
@@ -135,3 +136,9 @@ def test_spectral_norm():
         parametrizations.spectral_norm(nn.Linear(2, 2), n_power_iterations=0)
     with pytest.raises(IndexError):
         parametrizations.spectral_norm(nn.Linear(2, 2), dim=2)
+
+
+def test_a_parametrized_module_refuses_to_be_saved_whole():
+    m = nn.Sequential(parametrizations.orthogonal(nn.Linear(2, 2)))
+    with pytest.raises(RuntimeError, match="state_dict"):
+        flambeau.save(m, io.BytesIO())

@@ -89,6 +89,7 @@ def test_gradients_reach_every_weight():
         (lambda: nn.LSTM(2, 3)(flambeau.zeros(4)), ValueError, "input must have"),
         (lambda: nn.GRU(2, 3)(flambeau.zeros(4, 1, 2), flambeau.zeros(1, 2, 3)), RuntimeError, r"shape \[1, 1, 3\]"),
         (lambda: nn.LSTM(2, 3)(flambeau.zeros(4, 1, 2), (flambeau.zeros(1, 1, 3),)), IndexError, "2 hidden states"),
+        (lambda: nn.LSTM(2, 3)(flambeau.zeros(4, 1, 2), flambeau.zeros(9, 9, 9)), RuntimeError, "2 hidden states"),
         (lambda: nn.GRU(2, 3)(flambeau.zeros(4, 2), flambeau.zeros(1, 1, 3)), RuntimeError, "the state must have"),
         (lambda: nn.GRUCell(2, 3)(flambeau.zeros(4, 2), flambeau.zeros(5, 3)), RuntimeError, "samples, and state"),
         (lambda: nn.LSTM(2, 3)(flambeau.zeros(0, 1, 2)), RuntimeError, "the sequence is empty"),

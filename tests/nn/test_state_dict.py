@@ -187,3 +187,18 @@ def test_loading_leaves_no_cycle_that_keeps_the_tensors():
     gc.collect()
     layer.load_state_dict(state)
     assert gc.collect() == 0
+
+
+def test_loading_values_into_the_meta_device_warns():
+    module = nn.Linear(2, 2, device="meta")
+    with pytest.warns(UserWarning, match="is on the meta device.*assign=True"):
+        module.load_state_dict(nn.Linear(2, 2).state_dict())
+    module.load_state_dict(nn.Linear(2, 2).state_dict(), assign=True)
+    module.load_state_dict(module.state_dict())
+
+
+def test_arguments_by_position_warn():
+    found = OrderedDict()
+    with pytest.warns(FutureWarning, match="by name"):
+        assert nn.Linear(2, 2).state_dict(found, "a.") is found
+    assert list(found) == ["a.weight", "a.bias"]

@@ -409,3 +409,18 @@ def test_parameters_that_wrap_others_learn_as_those_do(kind, options):
         optimizer.step()
     assert isinstance(wrapper, Wrapper)
     assert flambeau.allclose(wrapper.detach().inner, plain.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_step_hooks_see_the_optimizer_among_the_arguments():
+    w = flambeau.ones(1, requires_grad=True)
+    opt = flambeau.optim.SGD([w], lr=1.0)
+    seen = []
+
+    def before(optimizer, args, kwargs):
+        seen.append((args == (opt,), kwargs))
+        return (*args, lambda: flambeau.tensor(3.0)), {}
+
+    opt.register_step_pre_hook(before)
+    opt.register_step_post_hook(lambda optimizer, args, kwargs: seen.append(args[0] is opt and len(args)))
+    assert opt.step().item() == 3.0
+    assert seen == [(True, {}), 2]

@@ -243,3 +243,16 @@ def test_backend_config_as_plain_data():
     native = get_native_backend_config()
     again = BackendConfig.from_dict(native.to_dict())
     assert again.to_dict() == native.to_dict() and len(again.configs) == len(native.configs)
+
+
+def test_layers_that_are_part_of_another_are_gone():
+    class Net(flambeau.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = flambeau.nn.Conv2d(1, 2, 3), flambeau.nn.BatchNorm2d(2)
+
+        def forward(self, x):
+            return flambeau.nn.functional.relu(self.norm(self.conv(x)))
+
+    fused = flambeau.ao.quantization.quantize_fx.fuse_fx(Net().eval())
+    assert [name for name, _ in fused.named_children()] == ["conv"]

@@ -264,3 +264,43 @@ def test_gradients_inside_the_function_are_computed_again_to_the_end():
             for function in (slope, slope_of_inner):
                 found, = flambeau.autograd.grad(checkpoint(function, x, use_reentrant=False), x)
                 assert flambeau.allclose(found, expected)
+
+
+def test_selective_keeps_operators_of_ones_own():
+    ran = []
+
+    @flambeau.library.custom_op("selective_checkpoint::counted_sin", mutates_args=())
+    def counted_sin(x: flambeau.Tensor) -> flambeau.Tensor:
+        ran.append(1)
+        return x.sin()
+
+    counted_sin.register_autograd(lambda ctx, g: g * ctx.saved_tensors[0].cos(),
+                                  setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]))
+    keep = functools.partial(create_selective_checkpoint_contexts,
+                             [flambeau.ops.selective_checkpoint.counted_sin.default])
+    x = flambeau.ones(3, requires_grad=True)
+    checkpoint(lambda x: (counted_sin(x) * x).exp(), x, use_reentrant=False, context_fn=keep).sum().backward()
+    assert len(ran) == 1
+    y = flambeau.ones(3, requires_grad=True)
+    (y.sin() * y).exp().sum().backward()
+    assert flambeau.allclose(x.grad, y.grad)
+
+
+def test_policies_are_asked_about_pytorchs_products():
+    asked = []
+
+    def policy(ctx, op, *args, **kwargs):
+        asked.append(str(op))
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    layer, bare = flambeau.nn.Linear(2, 2), flambeau.nn.Linear(2, 2, bias=False)
+    w, v = flambeau.ones(2, 2), flambeau.ones(2)
+
+    def run(x):
+        return layer(x), bare(x), x @ w, x[None] @ w, x[None] @ w[None], x @ v, v @ v
+
+    x = flambeau.ones(3, 2, requires_grad=True)
+    checkpoint(run, x, use_reentrant=False,
+               context_fn=functools.partial(create_selective_checkpoint_contexts, policy))
+    products = [name.split(".")[1] for name in asked if name.split(".")[1].endswith(("mm", "mv", "dot", "matmul"))]
+    assert products == ["addmm", "mm", "mm", "mm", "bmm", "mv", "dot"]

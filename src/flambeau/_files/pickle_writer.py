@@ -119,6 +119,8 @@ class Writer:
             return
         known = self.special(obj, self.here)
         if known is None:
+            if "__getstate__" in vars(type(obj)):
+                obj.__getstate__()  # a class that refuses to be pickled says why itself
             kind = f"{type(obj).__module__}.{type(obj).__qualname__}"
             hint = "; store its state_dict()" if hasattr(obj, "state_dict") else ""
             raise TypeError(f"{self.place()} is a {kind}, which cannot be stored as data{hint}")

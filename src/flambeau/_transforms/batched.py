@@ -4,6 +4,8 @@ A `Batched` holds a tensor whose dimension 0 is the batch (or, with `batched` fa
 element). An operator's rule computes on such tensors; where there is no rule, it runs once per element.
 """
 
+from textwrap import indent
+
 from .. import _C
 from ..ops.kinds import OPS
 from ..random import get_rng_state, set_rng_state
@@ -42,6 +44,13 @@ class Batched(Wrapper):
     """A tensor inside `vmap`."""
 
     __slots__ = ("batched",)
+
+    def _text(self):
+        """What it holds, and where the batch is; what is one for every element is written as it is."""
+        held = repr(self.value)
+        if not self.batched:
+            return held
+        return f"BatchedTensor(lvl={self.frame.level}, bdim=0, value=\n{indent(held, ' ' * 4)}\n)"
 
 
 class BatchFrame(Frame):

@@ -20,6 +20,15 @@ class Dual(Wrapper):
 
     __slots__ = ("_tangent", "source")
 
+    def _text(self):
+        """The primal as it is written, and the tangent where it is not zero; on a line of its own where one is long."""
+        held, tangent = repr(self.value), self.tangent
+        if tangent is None:
+            return held
+        said = f"tangent={tangent!r}"
+        room = "\n" not in held + said and len(held) + len(said) + 2 <= 80
+        return f"{held[:-1]},{' ' if room else chr(10) + ' ' * 7}{said})"
+
     @property
     def tangent(self):
         """The tangent, or None where it is zero."""

@@ -35,7 +35,7 @@ class Wrapper(_C.Tensor):
     def __repr__(self, *, tensor_contents=None):
         if outside(self) is not self:
             return repr(outside(self))
-        return f"{type(self).__name__}(level={self.frame.level}, shape={list(self.shape)}, value={self.value!r})"
+        return self._text()
 
     def __deepcopy__(self, memo):
         return self.clone()

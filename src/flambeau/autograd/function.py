@@ -392,8 +392,8 @@ class _Rule:
                 raise RuntimeError(f"{name}.backward: gradient {k + 1} belongs to an argument that is no Tensor; "
                                    "return None for it")
             if not isinstance(g, _C.Tensor):
-                raise TypeError(f"function {name}Backward: expected a Tensor or None at position {k + 1}, "
-                                f"got {type(g).__name__}")
+                raise RuntimeError(f"function {name}Backward: expected a Tensor or None at position {k + 1}, "
+                                   f"got {type(g).__name__}")
             if not _sums_to(g.shape, shape):
                 raise RuntimeError(f"{name}.backward: gradient {k + 1} has shape {list(g.shape)}, which cannot be "
                                    f"summed to the argument's shape {list(shape)}")

@@ -177,7 +177,7 @@ class _All:
                 if complete:
                     self.expected[owner].add(-1)  # once per pass
             if complete:
-                self.fn(tuple(grads))
+                self.fn(list(grads))
         return hook
 
     def _taking_part(self, first):

@@ -58,6 +58,7 @@ def _with_hooks(step):
     def hooked(self, *args, **kwargs):
         if self._own_hooked is None or not (self._own_hooked or _global_pre_hooks or _global_post_hooks):
             return step(self, *args, **kwargs)
+        args = (self, *args)  # hooks see the optimizer among the arguments, as PyTorch's do
         for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is None:
@@ -67,7 +68,7 @@ def _with_hooks(step):
                     f"{type(self).__name__}.step: a step pre-hook returns None or the pair (args, kwargs), got "
                     f"{shown(changed)}")
             args, kwargs = changed
-        result = step(self, *args, **kwargs)
+        result = step(*args, **kwargs)
         for hook in chain(self._optimizer_step_post_hooks.values(), _global_post_hooks.values()):
             hook(self, args, kwargs)
         return result

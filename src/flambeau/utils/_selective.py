@@ -6,13 +6,29 @@ from .. import _C
 from .._shown import shown
 from .._tensor.overriding import TorchDispatchMode
 from ..ops.kinds import OPS
+from ..ops.namespaces import Overload
 
 #: operators that are always computed again: they cost nothing
 SAC_IGNORED_OPS = {OPS[name] for name in ("detach", "view_as") if name in OPS}
 
 
-#: an operator that runs in place of others, and their names: `x @ w` is one operator here whatever the dimensions
-_RUNS_FOR = {"matmul": ("mm", "bmm", "mv", "dot"), "linear": ("addmm", "mm")}
+#: a product is one operator here whatever the dimensions; of (how many the factors have) -> PyTorch's for it
+_PRODUCTS = {(1, 1): "dot", (2, 1): "mv", (2, 2): "mm"}
+
+#: what these names in a list stand for: policies never see them
+_STAND_FOR = {"matmul": ("mm", "bmm", "mv", "dot"), "linear": ("addmm", "mm")}
+
+
+def _theirs(func, args, kwargs):
+    """The operator that PyTorch would run: products go by what they multiply. Policies are asked about that one."""
+    given = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
+    if func is OPS["linear"]:
+        return OPS["mm" if given.get("bias") is None else "addmm"]
+    if func is OPS["matmul"]:
+        a, b = (x.dim() for x in (*args, *kwargs.values())[:2])
+        folded = (2, b) if a > 2 and b < 3 else (a, b)  # rows of a matrix, as many as there are
+        return OPS[_PRODUCTS.get(folded, "bmm")]
+    return func
 
 
 class CheckpointPolicy(Enum):
@@ -69,7 +85,8 @@ class _FirstRun(TorchDispatchMode):
         result = func(*args, **kwargs)
         if func in SAC_IGNORED_OPS:
             return result
-        what = self.policy(SelectiveCheckpointContext(is_recompute=False, op_output=result), func, *args, **kwargs)
+        context = SelectiveCheckpointContext(is_recompute=False, op_output=result)
+        what = self.policy(context, _theirs(func, args, kwargs), *args, **kwargs)
         what = _as_policy(what)
         if what in _SAVED:
             offload = what in (CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFFLOAD)
@@ -129,10 +146,9 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     elif isinstance(policy_fn_or_list, (list, tuple, set)):
         chosen = set(policy_fn_or_list)
         for op in chosen:
-            if not isinstance(op, _C.Op):
+            if not isinstance(op, (_C.Op, Overload)):
                 raise ValueError(f"create_selective_checkpoint_contexts: the list must hold operators, got {shown(op)}")
-
-        chosen |= {OPS[name] for name, others in _RUNS_FOR.items() if any(op.name in others for op in chosen)}
+        chosen |= {OPS[name] for listed, names in _STAND_FOR.items() if OPS[listed] in chosen for name in names}
 
         def policy(ctx, op, *args, **kwargs):
             return CheckpointPolicy.MUST_SAVE if op in chosen else CheckpointPolicy.PREFER_RECOMPUTE

@@ -168,7 +168,7 @@ def test_distributed_sampler(drop_last):
     assert list(parts[0]) != seen[0]
     with pytest.raises(ValueError, match="rank"):
         data.DistributedSampler(range(7), 3, 3)
-    with pytest.raises(RuntimeError, match="process group"):
+    with pytest.raises(ValueError, match="process group"):
         data.DistributedSampler(range(7))
 
 

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
+from warnings import warn
 
 from ... import Tensor, no_grad
 from ..._shown import class_name, clipped, listed
@@ -63,6 +64,8 @@ class StateMethods:
         ['weight', 'bias']
         """
         if args:  # the old positional form
+            warn("state_dict: give destination, prefix and keep_vars by name; by position they will not be taken for "
+                 "ever", FutureWarning, stacklevel=2)
             given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
             destination = given.get("destination", destination)
             prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
@@ -173,6 +176,10 @@ class StateMethods:
                         given.requires_grad_(target.requires_grad)
                     setattr(self, name, given)
                 else:
+                    if target.is_meta and not given.is_meta:
+                        warn(f"load_state_dict: {key} is on the meta device, which holds no values, so nothing is "
+                             "copied into it; pass assign=True, or call to_empty(device=...) before", UserWarning,
+                             stacklevel=2)
                     target.copy_(given)
         except Exception as error:
             return (

@@ -1,5 +1,7 @@
 """Normalization with statistics of the batch (batch norm) or of each sample (instance norm)."""
 
+from warnings import warn
+
 import flambeau
 
 from ... import empty, int64, ones, tensor, zeros
@@ -223,11 +225,12 @@ class _InstanceNorm(_NormBase):
         self._check_input_dim(input)
         single = input.dim() == self._allowed_dims[0]
         channels = input.size(0 if single else 1)
-        if self.affine and channels != self.num_features:
-            raise ValueError(
-                f"{type(self).__name__}: input has {channels} channels (dimension {0 if single else 1}), expected "
-                f"num_features={self.num_features}"
-            )
+        if channels != self.num_features:
+            said = (f"{type(self).__name__}: input has {channels} channels (dimension {0 if single else 1}), expected "
+                    f"num_features={self.num_features}")
+            if self.affine:
+                raise ValueError(said)
+            warn(f"{said}; without affine=True that number is not used", UserWarning, stacklevel=2)
         if single:
             return self._normalize(input.unsqueeze(0)).squeeze(0)
         return self._normalize(input)

@@ -95,6 +95,10 @@ class ParameterList(_ParameterHolder):
         return self
 
 
+class MissingKey(KeyError, AttributeError):
+    """A ParameterDict has no such key; PyTorch's, which looks among its attributes, says AttributeError."""
+
+
 class ParameterDict(_ParameterHolder):
     """A dict of parameters that registers them; tensors put in become Parameters.
 
@@ -124,7 +128,7 @@ class ParameterDict(_ParameterHolder):
 
     def __getitem__(self, key):
         if key not in self._keys:
-            raise KeyError(key)
+            raise MissingKey(key)
         return getattr(self, key)
 
     def __setitem__(self, key, value):

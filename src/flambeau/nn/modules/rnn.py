@@ -110,7 +110,8 @@ class RNNBase(Module):
             return [zeros(rows, batch, size, dtype=x.dtype, device=x.device) for size in sizes]
         states = list(hx) if self.mode == "LSTM" else [hx]
         if len(states) != len(sizes):
-            raise IndexError(f"{self.mode}: expected {len(sizes)} hidden states, got {len(states)}")
+            error = IndexError if len(states) < len(sizes) else RuntimeError
+            raise error(f"{self.mode}: expected {len(sizes)} hidden states, got {len(states)}")
         if any(s.dim() != (2 if single else 3) for s in states):
             raise RuntimeError(
                 f"{self.mode}: the state must have {2 if single else 3} dimensions, as the input has, got "

@@ -156,13 +156,14 @@ class TransformerEncoder(_Stack):
         return hidden if not self.mask_check or _left_aligned(hidden) else None
 
     def _may_be_nested(self, src, mask, padding):
-        if not self.enable_nested_tensor or self.training or padding is None or mask is not None or src.dim() != 3:
-            return False
         first = self.layers[0] if len(self.layers) else None
+        if not self.enable_nested_tensor or padding is None or mask is not None or src.dim() != 3:
+            return False
         attention = getattr(first, "self_attn", None)
-        if not isinstance(first, TransformerEncoderLayer) or src.is_nested or not attention.batch_first \
-                or not attention._qkv_same_embed_dim or attention.in_proj_bias is None or attention.num_heads % 2 \
-                or first.norm_first or first.activation not in (F.relu, F.gelu) or first.norm1.eps != first.norm2.eps:
+        if not isinstance(first, TransformerEncoderLayer) or first.training or src.is_nested \
+                or not attention.batch_first or not attention._qkv_same_embed_dim or attention.in_proj_bias is None \
+                or attention.num_heads % 2 or first.norm_first or first.activation not in (F.relu, F.gelu) \
+                or first.norm1.eps != first.norm2.eps:
             return False
         if is_autocast_enabled() or (is_grad_enabled() and (src.requires_grad or any(
                 p.requires_grad for p in self.parameters()))):

@@ -29,5 +29,6 @@ def fuse(model, is_qat, backend_config):
         for node in reversed(match.nodes[1:]):
             model.graph.erase_node(node)
     model.graph.lint()
+    model.delete_all_unused_submodules()  # layers that are part of another now
     model.recompile()
     return model
