@@ -138,3 +138,27 @@ def test_a_list_of_one_is_taken_apart():
         return y
 
     assert [node.kind() for node in f.graph.nodes()][-1] == "prim::ListUnpack"
+
+
+class Outer(flambeau.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = flambeau.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.inner(x).relu()
+
+    @flambeau.jit.export
+    def twice(self, x, n: int = 2):
+        return self.inner(x) * n
+
+
+def test_methods_and_modules_inside_show_their_programs():
+    module = flambeau.jit.script(Outer())
+    assert "relu" in module.forward.code and "relu" not in module.twice.code
+    assert module.twice.graph.findNode("aten::mul") is not None
+    assert str(module.twice.schema).endswith("Tensor x, int n=2) -> Tensor")
+    assert module.forward.owner is module and module.forward.qualified_name.endswith(".forward")
+    assert module.inner.original_name == "Linear" and "torch.linear" in module.inner.code
+    assert [n.kind() for n in module.inner.graph.nodes()][-1] == "aten::linear"
+    assert flambeau.equal(module.forward(flambeau.ones(1, 2)), module(flambeau.ones(1, 2)))

@@ -16,10 +16,11 @@ from .._shown import shown
 from ..nn import Module
 from ._comments import annotations_of
 from ._inferred import Inferred
-from ._modules import ScriptFunction, ScriptModule
+from ._modules import ScriptFunction, ScriptMethod, ScriptModule
 from ._types import NotScriptable, taken_apart
 
 _PLAIN = frozenset(("int", "float", "bool", "str", "complex", "Tensor"))
+_METHODS = types.MethodType, ScriptMethod
 _NUMBERS = frozenset(("int", "float", "bool", "complex"))
 _OTHERWISE = (ast.Try, ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Yield, ast.YieldFrom,
               ast.Await, ast.Global, ast.Nonlocal, ast.Match, ast.NamedExpr, ast.Starred, ast.Import, ast.ImportFrom,
@@ -402,9 +403,9 @@ class _Checked(Inferred):
         known, function = self.static(node.func)
         if known and isinstance(function, Module) and type(function).forward is not Module.forward:
             function = function.forward
-        if known and isinstance(function, (ScriptFunction, types.FunctionType, types.MethodType)):
-            inner = function if isinstance(function, types.MethodType) else getattr(function, "__wrapped__", function)
-            if isinstance(inner, (types.FunctionType, types.MethodType)) and not is_ours(inner.__module__ or ""):
+        if known and isinstance(function, (ScriptFunction, types.FunctionType, *_METHODS)):
+            inner = function if isinstance(function, _METHODS) else getattr(function, "__wrapped__", function)
+            if isinstance(inner, (types.FunctionType, *_METHODS)) and not is_ours(inner.__module__ or ""):
                 self.arguments(node, inner)
                 if isinstance(inner, types.FunctionType):
                     check(inner, self.script)
@@ -417,7 +418,7 @@ class _Checked(Inferred):
 
     def arguments(self, node, function):
         """The arguments of a call of a function of the program."""
-        signature, scope = inspect.signature(function), inspect.unwrap(function).__globals__
+        signature, scope = inspect.signature(function), inspect.unwrap(getattr(function, "__func__", function)).__globals__
         if any(k.arg is None for k in node.keywords):
             return
         try:

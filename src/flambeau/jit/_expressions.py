@@ -22,7 +22,7 @@ from ._classes import attribute_path, is_property
 from ._compile import BUILTINS
 from ._declared import is_declared
 from ._inferred import Inferred
-from ._modules import ScriptFunction
+from ._modules import ScriptFunction, ScriptMethod
 from ._operators import SIZES
 from ._types import NotScriptable, type_of, type_text
 from ._writing import Writer, number, quoted
@@ -292,7 +292,7 @@ class Expressions(Inferred):
             self.script.method(function, "forward", self._kinds(function.forward, args, keywords))
             name = self.script.called(function)
             return ast.Call(ast.Attribute(self.path_of(function, node), name, ast.Load()), args, keywords)
-        if isinstance(function, types.MethodType) and isinstance(function.__self__, Module):
+        if isinstance(function, (types.MethodType, ScriptMethod)) and isinstance(function.__self__, Module):
             self.script.method(function.__self__, function.__name__, self._kinds(function, args, keywords))
             path = self.path_of(function.__self__, node)
             return ast.Call(ast.Attribute(path, function.__name__, ast.Load()), args, keywords)
