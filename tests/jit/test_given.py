@@ -3,7 +3,7 @@
 
 import enum
 import io
-from typing import Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import pytest
 
@@ -143,7 +143,7 @@ def typed(x: float, n: int = 2, many: Optional[List[int]] = None, o: Optional[fl
     return x, n, many, o
 
 
-def contained(x, table: Dict[str, int], pair: Tuple[int, str], either: Union[int, str] = 1):
+def contained(x, table: Dict[str, int], pair: Tuple[int, str], either: int | str = 1):
     return table, pair, either
 
 

@@ -60,7 +60,7 @@ def planned_by(module):
 
 
 def how_of(name, fullgraph, dynamic, backend, mode, options):
-    """The Capture that these arguments of `compile` ask for; None of a backend under which functions run as they are."""
+    """The Capture that these arguments of `compile` ask for; None where functions run as they are."""
     check(name, backend, mode, options if not callable(backend) else None)
     backend = NAMED.get(backend, backend) if isinstance(backend, str) else backend
     if backend in EAGER and not fullgraph:

@@ -27,13 +27,11 @@ from ._containers import ScriptDict, ScriptList
 from ._errors import Error as Error
 from ._errors import guarded
 from ._modules import Attribute as Attribute
-from ._modules import Method
+from ._modules import Method, Scripted, ScriptPart
 from ._modules import RecursiveScriptModule as RecursiveScriptModule
-from ._modules import Scripted
 from ._modules import ScriptFunction as ScriptFunction
 from ._modules import ScriptMethod as ScriptMethod
 from ._modules import ScriptModule as ScriptModule
-from ._modules import ScriptPart
 from ._modules import TopLevelTracedModule as TopLevelTracedModule
 from ._state import TracerWarning as TracerWarning
 from ._state import TracingCheckError as TracingCheckError

@@ -1,4 +1,4 @@
-"""Which values of Python a program takes for its types, and what it makes of them: a whole number for a float is one."""
+"""Which values of Python a program takes for its types, and what it makes of them: of a whole number a float."""
 
 import ast
 import functools

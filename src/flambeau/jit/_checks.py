@@ -418,7 +418,8 @@ class _Checked(Inferred):
 
     def arguments(self, node, function):
         """The arguments of a call of a function of the program."""
-        signature, scope = inspect.signature(function), inspect.unwrap(getattr(function, "__func__", function)).__globals__
+        signature = inspect.signature(function)
+        scope = inspect.unwrap(getattr(function, "__func__", function)).__globals__
         if any(k.arg is None for k in node.keywords):
             return
         try:
