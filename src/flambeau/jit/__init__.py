@@ -44,8 +44,9 @@ from ._state import set_fusion_strategy as set_fusion_strategy
 _LATER = {"load": "_archive.load", "save": "_archive.save", "trace": "_tracing.trace",
           "trace_module": "_tracing.trace_module", "CompilationUnit": "_program.CompilationUnit",
           "_scripted_module": "_scripting.scripted_module", "_scripted_function": "_scripting.scripted_function",
-          "_graph_of": "_lowering.graph_of", "_schema_of": "_lowering.schema_of", "_taken_by": "_accepted.taken_by",
-          "freeze": "_freezing.freeze", "import_ir_module": "_archive.import_ir_module",
+          "_get_trace_graph": "_traced_graph.get_trace_graph", "_graph_of": "_lowering.graph_of",
+          "_schema_of": "_lowering.schema_of", "_taken_by": "_accepted.taken_by", "freeze": "_freezing.freeze",
+          "import_ir_module": "_archive.import_ir_module",
           "import_ir_module_from_buffer": "_archive.import_ir_module_from_buffer"}
 Final = typing.Final
 
