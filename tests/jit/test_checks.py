@@ -466,3 +466,34 @@ def test_a_mistake_tells_the_calls_that_lead_to_it():
     lines = str(caught.value).splitlines()
     assert "torch.add(x)" in lines[1] and lines[3].strip() == "too_few(x)" and lines[5].strip() == "calls_too_few(x)"
     assert lines[2].endswith("calls_too_few") and lines[4].endswith("calls_again")
+
+
+class Settled(nn.Module):
+    __constants__ = ("flag",)
+
+    def __init__(self, flag):
+        super().__init__()
+        self.flag = flag
+
+    def forward(self, x: int):
+        if self.flag:
+            return 1
+        else:
+            return "2"
+
+
+def settled_by_a_type(x: Tensor) -> Tensor:
+    if isinstance(x, int):
+        return 1
+    return x
+
+
+def power() -> float:
+    z = 8
+    z **= 2
+    return z
+
+
+@pytest.mark.parametrize("function", [Settled(True), Settled(False), settled_by_a_type, power])
+def test_branches_that_are_not_taken_are_not_looked_at(function):
+    flambeau.jit.script(function)

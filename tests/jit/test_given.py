@@ -9,6 +9,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.jit.annotations import BroadcastingList2
 
 
 def through(program):
@@ -208,3 +209,39 @@ def test_calls_inside_a_script_share_their_lists():
         return made
 
     assert twice(3) == [3, 1, 1] == through(twice)(3)
+
+
+def told_by_a_comment(x):
+    # type: (bool)
+    return 1 if x else 2
+
+
+def repeated(x: flambeau.Tensor, sizes: BroadcastingList2[int]):
+    return sizes
+
+
+@flambeau.jit._overload
+def several(x: int) -> int:
+    ...
+
+
+@flambeau.jit._overload
+def several(x: str) -> str:  # noqa: F811
+    ...
+
+
+def several(x: int):  # noqa: F811
+    return x
+
+
+def test_types_of_comments_and_overloads():
+    assert flambeau.jit.script(told_by_a_comment)(True) == 1
+    with pytest.raises(RuntimeError, match="must be a bool"):
+        flambeau.jit.script(told_by_a_comment)("a")
+    assert flambeau.jit.script(several)("a") == "a" and flambeau.jit.script(several)(2) == 2
+
+
+def test_one_value_for_several():
+    assert flambeau.jit.script(repeated)(flambeau.ones(1), 3) == [3, 3]
+    assert flambeau.jit.script(repeated)(flambeau.ones(1), [1, 2]) == [1, 2]
+    assert "sizes: List[int]" in flambeau.jit.script(repeated).code

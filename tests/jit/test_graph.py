@@ -203,3 +203,16 @@ def test_a_run_for_its_graph_changes_nothing():
     assert graph.findNode("aten::batch_norm") is not None
     graph, out = flambeau.jit._get_trace_graph(lambda x, n=1: x * n, (flambeau.ones(2),))
     assert out.tolist() == [1, 1] and [n.kind() for n in graph.nodes()][-1] == "aten::mul"
+
+
+def test_what_was_traced_read_or_frozen_shows_its_methods_too():
+    traced = flambeau.jit.trace(Outer(), flambeau.ones(1, 2))
+    read = flambeau.jit.load(io.BytesIO(traced.save_to_buffer()))
+    for module in (traced, read, flambeau.jit.freeze(traced.eval())):
+        assert "relu" in module.forward.code and module.forward.graph.findNode("aten::relu") is not None
+        assert module.forward(flambeau.ones(3, 2)).shape == (3, 2)
+
+
+def test_constants_are_attributes():
+    code, constants = flambeau.jit.freeze(flambeau.jit.script(Outer()).eval()).code_with_constants
+    assert "CONSTANTS.c0" in code and constants.c0 is constants["c0"] and constants.c1.shape == (2, 2)

@@ -598,3 +598,16 @@ def test_switches_of_fusion_are_there():
         pass
     with pytest.raises(RuntimeError, match="fuser9"), flambeau.jit.fuser("fuser9"):
         pass
+
+
+def by_method(x: flambeau.Tensor, y: flambeau.Tensor):
+    both = flambeau.tensordot(x, y, dims=[[1], [1]])
+    return x.where(x > 0, y), x[Ellipsis, 0], both, flambeau.tensordot(x, y, dims=2)
+
+
+def test_arguments_of_methods_in_another_order():
+    x, y = flambeau.randn(2, 3), flambeau.randn(2, 3)
+    script = flambeau.jit.script(by_method)
+    again = flambeau.jit.load(io.BytesIO(script.save_to_buffer()))
+    for a, b in zip(again(x, y), by_method(x, y), strict=True):
+        assert flambeau.allclose(a, b)

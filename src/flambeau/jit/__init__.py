@@ -33,10 +33,10 @@ from ._modules import ScriptFunction as ScriptFunction
 from ._modules import ScriptMethod as ScriptMethod
 from ._modules import ScriptModule as ScriptModule
 from ._modules import TopLevelTracedModule as TopLevelTracedModule
+from ._state import OVERLOADED, keeping
 from ._state import TracerWarning as TracerWarning
 from ._state import TracingCheckError as TracingCheckError
 from ._state import is_tracing as is_tracing
-from ._state import keeping
 from ._state import optimized_execution as optimized_execution
 from ._state import set_fusion_strategy as set_fusion_strategy
 
@@ -213,12 +213,13 @@ def script_method(fn):
     return export(fn)
 
 
-def _unchanged(fn):
-    """`fn`, with a mark that changes nothing here."""
+def _overload(fn):
+    """Marks one of several signatures of the function of the same name that follows, which takes any of them."""
+    OVERLOADED.setdefault(fn.__module__, set()).add(fn.__qualname__)
     return fn
 
 
-_overload = _overload_method = _unchanged
+_overload_method = _overload
 
 
 def script_if_tracing(fn):

@@ -12,7 +12,9 @@ from .._shown import shown
 from ._comments import KNOWN, annotations_of
 from ._containers import ScriptDict, ScriptList
 from ._errors import Error
+from ._state import OVERLOADED
 from ._types import NotScriptable, resolved, type_text
+from .annotations import Repeated
 
 
 class Unfit(Exception):
@@ -70,7 +72,7 @@ def _device(x):
 
 #: {type: what takes a value of it, or raises Unfit}
 _PLAIN = {"Tensor": _tensor, "int": _whole, "float": _number(float, "__float__"), "bool": _number(bool, "__bool__"),
-          "complex": _any_complex, "str": _exactly(str), "Device": _device, "NoneType": _exactly(type(None))}
+          "complex": _any_complex, "str": _exactly(str, bytes), "Device": _device, "NoneType": _exactly(type(None))}
 
 
 def way_of(kind, own, copies=False):
@@ -212,13 +214,24 @@ def taken_by(function, is_method=False):
     except (TypeError, ValueError):
         parameters = []
     inner = inspect.unwrap(function)
+    if getattr(inner, "__qualname__", None) in OVERLOADED.get(inner.__module__, ()):
+        parameters = []  # each of its signatures is another
     hints, scope = annotations_of(inner), {**KNOWN, **getattr(inner, "__globals__", {})}
     kinds = {p.name: _kind_of(p, hints.get(p.name), scope) for p in parameters
              if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     kinds = {name: kind for name, kind in kinds.items() if kind is not None}
-    ways = {name: way_of(ast.parse(kind, mode="eval").body, _any_own, True) for name, kind in kinds.items()}
+    ways = {name: _repeating(hints.get(name), way_of(ast.parse(kind, mode="eval").body, _any_own, True))
+            for name, kind in kinds.items()}
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return Taken(inner.__qualname__.rpartition("<locals>.")[2], names, ways, kinds)
+
+
+def _repeating(hint, way):
+    """`way`, which takes one value for a list, too, where the annotation says of how many."""
+    repeated = getattr(hint, "__metadata__", (None,))[0]
+    if not isinstance(repeated, Repeated):
+        return way
+    return lambda x: way(x if isinstance(x, (list, tuple)) else [x] * repeated.count)
 
 
 def _kind_of(parameter, hint, scope):

@@ -234,7 +234,8 @@ class _Checked(Inferred):
         self.present(node.target, node)
         self.present(node.value, node)
         if isinstance(node.target, ast.Name):
-            same = left == right or left == "Tensor" or (left or "").startswith("List")
+            same = (left == right and not isinstance(node.op, (ast.Pow, ast.Div))) or left == "Tensor" or (
+                left or "").startswith("List")
             self.found[node.target.id] = left if same else None
 
     def target(self, node, kind):
@@ -266,6 +267,8 @@ class _Checked(Inferred):
 
     def _s_if(self, node):
         known, value = self.static(node.test)
+        if not known:
+            known, value = self.settled_test(node.test)
         if known:
             return self.follow(node.body if value else node.orelse)
         self.look(node.test)
@@ -279,6 +282,23 @@ class _Checked(Inferred):
         self.conflicts = {name: text for _, _, conflicts in live for name, text in conflicts.items()}
         self.found = self.joined([found for _, found, _ in live])
         return True
+
+    def settled_test(self, test):
+        """(True, value) of a test of a name's type, or of a constant of the module, which leave one branch alone."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            known, value = self.settled_test(test.operand)
+            return known, not value
+        if isinstance(test, ast.Attribute):
+            known, owner = self.static(test.value)
+            is_constant = known and isinstance(owner, Module) and test.attr in getattr(owner, "__constants__", ())
+            return is_constant, is_constant and bool(getattr(owner, test.attr, False))
+        if not (isinstance(test, ast.Call) and len(test.args) == 2 and self.static(test.func)[1] in (
+                isinstance, flambeau.jit.isinstance)):
+            return False, None
+        kind, (known, wanted) = self.inferred(test.args[0]), self.static(test.args[1])
+        if kind not in _CLASSES or not known:
+            return False, None
+        return True, _CLASSES[kind] in (wanted if isinstance(wanted, tuple) else (wanted,))
 
     def refined(self, test):
         """What a test tells of the types of names, beside whether they are None, is not followed: they may be anything

@@ -13,7 +13,7 @@ from ._changes import Changes
 from ._classes import declared_as
 from ._folding import Folder, Tensors, literal
 from ._inlining import Inliner, paths_in
-from ._modules import RecursiveScriptModule, ScriptModule, ScriptObject
+from ._modules import RecursiveScriptModule, ScriptModule, ScriptObject, showing
 from ._program import Program
 
 _PATH = re.compile(r"__torch__(?:\.\w+)+")
@@ -162,7 +162,7 @@ class _Frozen:
                  for home, text in texts.items()}
         program = Program(texts, [self.tensors.values[n] for n in names], "<frozen>", self.program.octal)
         program.operators, program.is_frozen = self.program.operators, True
-        return self._object(program, qualified, ())
+        return showing(self._object(program, qualified, ()))
 
     def _names(self, path):
         """The names that a module inside keeps, as they are declared."""

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import inspect
 import io
 import types
 import typing
@@ -46,6 +47,15 @@ class Stored:
         return file.getvalue()
 
 
+class Constants(dict):
+    """The constants of a program by their names, which are attributes, too."""
+
+    def __getattr__(self, name):
+        if name not in self:
+            raise AttributeError(f"the program has no constant {shown(name)}; it has {', '.join(self) or 'none'}")
+        return self[name]
+
+
 class ScriptModule(Stored, flambeau.nn.Module):
     """A module with a program. A class of one's own may derive from it: its methods run as they are, and the program is
     written from their source when it is asked for.
@@ -74,7 +84,7 @@ class ScriptModule(Stored, flambeau.nn.Module):
     @computed
     def code_with_constants(self):
         """(the text of `forward`, {"c0": tensor or text} of the constants of the program)."""
-        return self.code, {f"c{k}": value for k, value in enumerate(self._compiled()._program.constants)}
+        return self.code, Constants({f"c{k}": x for k, x in enumerate(self._compiled()._program.constants)})
 
     @computed
     def graph(self):
@@ -170,6 +180,16 @@ class Method:
 
     def __get__(self, instance, owner=None):
         return self.function if instance is None else ScriptMethod(self.function, instance)
+
+
+def showing(module):
+    """A module of a program, whose methods have a graph and a text of their own: the outermost one."""
+    kind = type(module)
+    for name in module._kind.methods if isinstance(module, RecursiveScriptModule) else ():
+        function = inspect.getattr_static(kind, name, None)
+        if isinstance(function, types.FunctionType) and not name.startswith("__"):
+            setattr(kind, name, Method(function))
+    return module
 
 
 class Scripted(ScriptModule):

@@ -15,7 +15,7 @@ import flambeau
 from .._shown import shown
 from ._compile import SPECIAL, NotScript, dotted, executed, function_def, parsed
 from ._given import opened, taken
-from ._modules import Autocast, RecursiveScriptModule, ScriptFunction, ScriptObject
+from ._modules import Autocast, RecursiveScriptModule, ScriptFunction, ScriptObject, showing
 from ._operators import operator
 
 _TYPES = {"Tensor": flambeau.Tensor, "int": int, "float": float, "bool": bool, "str": str, "complex": complex,
@@ -252,7 +252,7 @@ class Program:
                     state[name] = self.module(child, classes, made=made, names=names)
             kind = self.find(classes.of(module))
             kind = kind if base is RecursiveScriptModule else type(kind.__name__, (kind, base), {})
-            made[id(module)] = kind._of(state)
+            made[id(module)] = kind._of(state) if base is RecursiveScriptModule else showing(kind._of(state))
         return made[id(module)]
 
     def held(self, value, names):
