@@ -316,3 +316,9 @@ def test_parts_by_source_of_an_exported_program():
     parts = get_source_partitions(program.graph, [nn.Linear, nn.ReLU, nn.Conv2d])
     assert {kind: len(each) for kind, each in parts.items()} == {nn.Linear: 2, nn.ReLU: 1}
     assert check_subgraphs_connected(parts[nn.Linear][1], parts[nn.ReLU][0])
+
+
+def test_a_pass_that_gives_nothing_is_refused():
+    gm = fx.symbolic_trace(lambda x: x + 1)
+    with pytest.raises(TypeError, match="gave a NoneType; a pass gives a PassResult"):
+        PassManager(passes=[lambda module: None])(gm)
