@@ -23,6 +23,7 @@ from ._C import device as device
 from ._C import dtype as dtype
 from ._C import frombuffer as frombuffer
 from ._C import memory_format as memory_format
+from ._graph import calls as _graph_calls
 from ._shown import shown
 from ._tensor import asking as _asking
 from ._tensor import exchange as _exchange
@@ -72,6 +73,7 @@ _ops.late("quantized", f"{__name__}._quantized.operators")
 for _each in ("_c10d_functional", "c10d_functional", "c10d"):
     _ops.late(_each, f"{__name__}.distributed._operators")
 _ops.described_by(f"{__name__}.library._of_records")
+_graph_calls.planned_by(f"{__name__}.compiler._backends")
 globals().update({_name: getattr(_C, _name) for _name in _methods.CONSTANTS})
 half, double = _C.float16, _C.float64
 short, int, long = _C.int16, _C.int32, _C.int64

@@ -27,3 +27,12 @@ def test_a_batch_is_put_in_and_out_by_level():
     inside = []
     flambeau.func.vmap(lambda y: inside.append(_functorch._remove_batch_dim(y * 2, 1, 3, 0)) or y)(flambeau.arange(3))
     assert inside[0].tolist() == [0, 2, 4]
+
+
+def test_settings_of_another_compiler():
+    from flambeau.as_torch.tree import _dynamo, _functorch
+
+    assert _functorch.config.activation_memory_budget == 1.0 and _dynamo.config.specialize_int is False
+    with _functorch.config.patch(donated_buffer=False, activation_memory_budget=0.5):
+        assert not _functorch.config.donated_buffer and _functorch.config.activation_memory_budget == 0.5
+    assert _functorch.config.donated_buffer

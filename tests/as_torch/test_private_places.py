@@ -4,8 +4,13 @@ import pytest
 
 import flambeau
 from flambeau.as_torch.tree import _decomp, _prims_common, _tensor, _utils
+from flambeau.as_torch.tree._decomp_rules import RULES
 from flambeau.fx.experimental.proxy_tensor import make_fx
+from flambeau.nn import functional as F
+from flambeau.ops import OPS
 from flambeau.optim import optimizer
+
+from ..ops import battery
 
 
 def test_tensors_are_rebuilt():
@@ -128,7 +133,7 @@ def test_gradients_of_convolutions(n, options):
 
 def test_tables_of_decompositions():
     aten, mine = flambeau.ops.aten, {}
-    table = _decomp.get_decompositions([aten.batch_norm.default, aten.add.Tensor, aten.addmm])
+    table = _decomp.get_decompositions([aten.batch_norm.default, aten.add.Tensor, aten.mm])
     assert len(table) == 1 and aten.batch_norm.default in table and aten.batch_norm in table
     everything = _decomp.core_aten_decompositions()
     _decomp.remove_decompositions(everything, [aten.batch_norm.default, aten.add.Tensor])
@@ -152,3 +157,32 @@ def test_marks_of_tensors_for_a_compiler_take_what_pytorch_takes():
     x = flambeau.ones(2)
     assert _dynamo.mark_dynamic(x, 0) is _dynamo.mark_static(x) is _dynamo.mark_static(x, [0]) is None
     assert _dynamo.mark_static_address(x) is _dynamo.mark_static_address(x, guard=True) is None
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name in OPS])
+def test_what_operators_are_made_of(name):
+    """The rules that get_decompositions gives for operators of one step give the same."""
+    assert OPS[name].kind not in ("composite", "overloads")
+    looked_at = 0
+    for sample in battery.samples(name):
+        try:
+            expected = battery.run(name, sample)
+        except NotImplementedError:
+            continue
+        battery.assert_same(RULES[name](*sample.args, **sample.kwargs), expected, atol=1e-7, what=str(sample))
+        looked_at += 1
+    assert looked_at
+
+
+def test_decompositions_in_graphs():
+    aten = flambeau.ops.aten
+    table = _decomp.get_decompositions([aten.addmm, aten.silu.default, aten._softmax, aten.mm])
+
+    def step(x, w, b):
+        return flambeau.softmax(F.silu(flambeau.addmm(b, x, w)), -1)
+
+    args = [flambeau.randn(2, 2) for _ in range(3)]
+    gm = make_fx(step, decomposition_table=table)(*args)
+    targets = {n.target for n in gm.graph.nodes if n.op == "call_function"}
+    assert not targets & {aten.addmm.default, aten.silu.default, flambeau.softmax} and flambeau.mm in targets
+    assert flambeau.allclose(gm(*args), step(*args))

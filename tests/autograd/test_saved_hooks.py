@@ -197,3 +197,25 @@ def test_without_cuda_nothing_is_pinned():
         y = x.exp().sum()
     y.backward()
     assert flambeau.allclose(x.grad, x.exp())
+
+
+def test_scopes_are_decorators_too():
+    @graph.disable_saved_tensors_hooks("not in here")
+    def step(again):
+        with pytest.raises(RuntimeError, match="not in here"), graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+            pass
+        if again:
+            step(False)
+
+    step(True)
+    with graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        pass
+
+    @graph.allow_mutation_on_saved_tensors()
+    def slope(x):
+        y = x * 2
+        z = y * y
+        y.zero_()
+        return flambeau.autograd.grad(z.sum(), x)[0]
+
+    assert slope(flambeau.ones(2, requires_grad=True)).tolist() == [8, 8]

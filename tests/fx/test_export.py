@@ -700,3 +700,18 @@ def test_sizes_that_are_sums_of_others_stay_positive():
 
     hints = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
     exported_like(joined, example(3, 5, 2, 4), example(4, 7, 6, 3), dynamic_shapes=((hints,) * 4,), files=False)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: flambeau.repeat_interleave(x, x.shape[0], dim=1),
+    lambda x: nn.functional.adaptive_avg_pool1d(x.t()[None], x.shape[0] - 1),
+    lambda x: nn.functional.adaptive_max_pool1d(x.t()[None], x.shape[0] - 1)])
+def test_open_sizes_as_numbers_of_operators(function):
+    class Sized(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    program = export(Sized(), (flambeau.randn(6, 4),), dynamic_shapes=({0: Dim("b", min=3, max=64)},))
+    for n in (8, 13):
+        x = flambeau.randn(n, 4)
+        assert flambeau.allclose(program.module()(x), function(x))

@@ -300,3 +300,25 @@ def test_parts_by_source():
     assert len(parts[nn.Linear]) == 2 and len(parts[nn.ReLU]) == 1
     assert check_subgraphs_connected(parts[nn.Linear][0], parts[nn.ReLU][0])
     assert not check_subgraphs_connected(parts[nn.Linear][0], parts[nn.Linear][1])
+
+
+def test_parts_by_source_of_an_exported_program():
+    """Programs know the names of classes, and each call of a module by itself."""
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.relu = nn.Linear(2, 2), nn.ReLU()
+
+        def forward(self, x):
+            return self.relu(self.linear(self.linear(x)))
+
+    program = flambeau.export.export(Twice(), (flambeau.ones(1, 2),))
+    parts = get_source_partitions(program.graph, [nn.Linear, nn.ReLU, nn.Conv2d])
+    assert {kind: len(each) for kind, each in parts.items()} == {nn.Linear: 2, nn.ReLU: 1}
+    assert check_subgraphs_connected(parts[nn.Linear][1], parts[nn.ReLU][0])
+
+
+def test_a_pass_that_gives_nothing_is_refused():
+    gm = fx.symbolic_trace(lambda x: x + 1)
+    with pytest.raises(TypeError, match="gave a NoneType; a pass gives a PassResult"):
+        PassManager(passes=[lambda module: None])(gm)

@@ -221,3 +221,41 @@ def test_graph_break_makes_two_programs():
 
     assert flambeau.compile(f, backend=backend)(flambeau.ones(2)).tolist() == [3, 3]
     assert len(seen) == 2
+
+
+def test_modules_compiled_in_place_take_a_function():
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append([n.name for n in graph.graph.nodes if n.op == "call_function"])
+        return graph
+
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    expected = module(flambeau.ones(1, 2))
+    module.compile(backend=backend)
+    assert flambeau.equal(module(flambeau.ones(1, 2)), expected) and len(seen) == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_fullgraph_finds_breaks_on_every_backend(backend):
+    def decides(x):
+        return x + 1 if x.sum() > 0 else x - 1
+
+    assert flambeau.compile(decides, backend=backend)(flambeau.ones(2)).tolist() == [2, 2]
+    with pytest.raises(RuntimeError, match="fullgraph=True"):
+        flambeau.compile(decides, backend=backend, fullgraph=True)(flambeau.ones(2))
+    with pytest.raises(RuntimeError, match="fullgraph=True"):
+        flambeau.compile(lambda x: flambeau.compiler.graph_break() or x, backend=backend, fullgraph=True)(
+            flambeau.ones(2))
+    assert flambeau.compile(lambda x: x * 2, backend=backend, fullgraph=True)(flambeau.ones(2)).tolist() == [2, 2]
+
+
+def test_dynamo_exports_at_once_and_knows_modules():
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    graph, _ = _dynamo.export(module, flambeau.ones(1, 2))
+    assert flambeau.equal(graph(flambeau.ones(3, 2)), module(flambeau.ones(3, 2)))
+    stacks = [[kind for _, kind in n.meta["nn_module_stack"].values()][-1] for n in graph.graph.nodes
+              if n.op == "call_function" and "nn_module_stack" in n.meta]
+    assert {nn.Linear, nn.ReLU} <= {*stacks}
+    graph, _ = _dynamo.export(lambda x, k=1: x * k, flambeau.ones(2), k=3)
+    assert graph(flambeau.ones(2)).tolist() == [3, 3]

@@ -1,6 +1,7 @@
 # ruff: noqa: UP006, UP045, UP035, F821, F841, B007, RUF059, C416 (as programs for PyTorch are written, with their mistakes)
 """Mistakes that `jit.script` finds before a program runs; and that what may be right is left alone."""
 
+import re
 from typing import Any, Dict, List, Optional, Tuple
 
 import pytest
@@ -289,3 +290,210 @@ def test_a_scripted_module_knows_that_it_is_one():
 
 def fails(x: int) -> int:
     raise ValueError("mine")
+
+
+# ---- values that may be None, and operators --------------------------------------------------------------------------
+
+def sum_of_none(x: Optional[Tensor]):
+    return x + 1
+
+
+def method_of_none(x: Optional[Tensor]):
+    return x.sum()
+
+
+def none_is_returned(x: Optional[Tensor]) -> Tensor:
+    return x
+
+
+def none_is_an_argument(x: Optional[Tensor]):
+    return torch.sin(x)
+
+
+def none_is_an_argument_of_a_function(n: Optional[int]):
+    return whole(n)
+
+
+def item_of_none(x: Optional[List[int]]):
+    return x[0]
+
+
+def none_after_one_branch(x: Optional[Tensor], c: bool):
+    if c and x is None:
+        x = torch.ones(1)
+    return x.sum()
+
+
+def none_by_one_branch(x: Tensor, c: bool):
+    y = None
+    if c:
+        y = x
+    return y + 1
+
+
+def too_few(x: Tensor):
+    return torch.add(x)
+
+
+def too_many(x: Tensor):
+    return x.relu(1, 2)
+
+
+def no_such_argument(x: Tensor):
+    return torch.sum(x, nope=1)
+
+
+def a_text(x: Tensor):
+    return torch.sin("a")
+
+
+def a_tensor_for_several(x: Tensor):
+    return torch.cat(x)
+
+
+class Helper(nn.Module):
+    def forward(self, x):
+        return self.helped(x)
+
+    def helped(self, x: Optional[Tensor]):
+        return x * 2
+
+
+@pytest.mark.parametrize(("function", "text"), [
+    (sum_of_none, "x + 1"), (method_of_none, "may be None"), (none_is_returned, "may be None"),
+    (none_is_an_argument, "may be None"), (none_is_an_argument_of_a_function, "may be None"),
+    (item_of_none, "may be None"), (none_after_one_branch, "may be None"), (none_by_one_branch, "may be None"),
+    (too_few, "add does not take these arguments"), (too_many, "relu does not take"),
+    (no_such_argument, "sum does not"),
+    (a_text, "cannot be a str"), (a_tensor_for_several, "'tensors' cannot be a Tensor"), (Helper(), "may be None")])
+def test_none_and_operators(function, text):
+    with pytest.raises(RuntimeError, match=re.escape(text)):
+        flambeau.jit.script(function)
+
+
+def known_by_return(x: Optional[Tensor]):
+    if x is None:
+        return torch.ones(1)
+    return x + 1
+
+
+def known_by_raise(x: Optional[Tensor], y: Optional[Tensor]):
+    if x is None or y is None:
+        raise ValueError("nothing")
+    return x + y
+
+
+def known_in_the_condition(x: Optional[Tensor], y: Tensor):
+    if x is not None and x.sum() > 0:
+        y = y + x
+    return y
+
+
+def known_by_assert(x: Optional[Tensor]):
+    assert x is not None
+    return x.shape[0] + x.size(0)
+
+
+def known_by_not(x: Optional[Tensor], y: Tensor):
+    if x is not None:
+        y = y * x
+    elif y.dim() == 2:
+        x = y
+    return y
+
+
+def known_in_a_loop(x: Tensor, h: Optional[Tensor]):
+    for _ in range(3):
+        if h is None:
+            h = x
+        else:
+            h = h + x
+    return h
+
+
+def known_in_an_expression(x: Optional[Tensor], y: Tensor):
+    return y if x is None else y + x
+
+
+def filled(n: Optional[int], y: Tensor):
+    if n is None:
+        n = 3
+    return y * n
+
+
+def known_by_another_name(x: Optional[Tensor], y: Tensor):
+    z = x
+    if z is not None:
+        return z + y
+    return y
+
+
+def known_of_a_dict(d: Dict[str, Tensor]):
+    v = d.get("a")
+    if v is not None:
+        return v + 1
+    return torch.ones(1)
+
+
+def unwrapped(x: Optional[Tensor]):
+    return torch.jit._unwrap_optional(x) + 1
+
+
+def forms_of_operators(x: Tensor):
+    a = torch.addmm(x, x, x, beta=2, alpha=3) + torch.where(x > 0, x, 0.0) + x.clamp(0, 1) + torch.randn(2, 2)
+    b = torch.zeros([2, 2], dtype=x.dtype) + x.view(2, 2).permute(1, 0).expand(2, 2) + x.norm(dim=1, keepdim=True)
+    return a + b + x.to(torch.float64).to(x) + torch.cat((x, x))[:2] + x.new_zeros(2, 2) + x.max(dim=1)[0] + x.max()
+
+
+@pytest.mark.parametrize("function", [
+    known_by_return, known_by_raise, known_in_the_condition, known_by_assert, known_by_not, known_in_a_loop,
+    known_in_an_expression, filled, known_by_another_name, known_of_a_dict, unwrapped, forms_of_operators])
+def test_what_was_tested_is_a_value(function):
+    flambeau.jit.script(function)
+
+
+def calls_too_few(x: Tensor):
+    return too_few(x) * 2
+
+
+def calls_again(x: Tensor):
+    return calls_too_few(x) + 1
+
+
+def test_a_mistake_tells_the_calls_that_lead_to_it():
+    with pytest.raises(RuntimeError) as caught:
+        flambeau.jit.script(calls_again)
+    lines = str(caught.value).splitlines()
+    assert "torch.add(x)" in lines[1] and lines[3].strip() == "too_few(x)" and lines[5].strip() == "calls_too_few(x)"
+    assert lines[2].endswith("calls_too_few") and lines[4].endswith("calls_again")
+
+
+class Settled(nn.Module):
+    __constants__ = ("flag",)
+
+    def __init__(self, flag):
+        super().__init__()
+        self.flag = flag
+
+    def forward(self, x: int):
+        if self.flag:
+            return 1
+        else:
+            return "2"
+
+
+def settled_by_a_type(x: Tensor) -> Tensor:
+    if isinstance(x, int):
+        return 1
+    return x
+
+
+def power() -> float:
+    z = 8
+    z **= 2
+    return z
+
+
+@pytest.mark.parametrize("function", [Settled(True), Settled(False), settled_by_a_type, power])
+def test_branches_that_are_not_taken_are_not_looked_at(function):
+    flambeau.jit.script(function)

@@ -219,3 +219,36 @@ def test_control_flow_keeps_its_order():
             x = flambeau.rand(n, 2)
             assert flambeau.allclose(frozen(x.clone()), module(x.clone()))
             assert flambeau.allclose(through(frozen)(x.clone()), module(x.clone()))
+
+
+class SharedMemory(nn.Module):
+    """Attributes of the same memory: what changes one changes the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = flambeau.tensor([1, 2, 3, 4, 5, 6])
+        self.b = self.a.view(2, 3)
+
+    def forward(self, x):
+        self.b[1] += 10
+        return self.a.sum()
+
+
+class SharedList(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = [1, 2, 3]
+        self.b = self.a
+        self.c = (self.a, 10)
+
+    def forward(self, x):
+        self.b[1] += 10
+        return str(self.a) + str(self.c)
+
+
+@pytest.mark.parametrize("kind", [SharedMemory, SharedList])
+def test_attributes_that_share_memory_change_together(kind):
+    frozen = flambeau.jit.freeze(flambeau.jit.script(kind().eval()))
+    module = kind().eval()
+    for _ in range(2):
+        assert frozen(flambeau.ones(1)) == module(flambeau.ones(1))

@@ -9,6 +9,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.jit.annotations import BroadcastingList2
 
 
 def through(program):
@@ -137,3 +138,110 @@ def test_errors_of_classes_of_ones_own():
         assert isinstance(found.value, flambeau.jit.Error) and found.value.args == ("two",)
     with pytest.raises(flambeau.jit.Error, match="two"):
         through(flambeau.jit.script(failing))(flambeau.ones(2), 2)
+
+
+def typed(x: float, n: int = 2, many: Optional[List[int]] = None, o: Optional[flambeau.Tensor] = None):
+    return x, n, many, o
+
+
+def contained(x, table: Dict[str, int], pair: Tuple[int, str], either: int | str = 1):
+    return table, pair, either
+
+
+class Tensors(nn.Module):
+    def forward(self, x, n: int = 1):
+        return x * n
+
+
+@pytest.mark.parametrize("made", [flambeau.jit.script, lambda f: through(flambeau.jit.script(f))])
+def test_values_become_what_is_declared(made):
+    one = made(typed)
+    for given in (3, True, flambeau.tensor(3.0)):
+        found = one(given)[0]
+        assert type(found) is float and found == float(given)
+    assert type(one(1.0, flambeau.tensor(4))[1]) is int and one(1.0, True)[1] == 1
+    assert one(1.0, 2, (1, 2))[2] == [1, 2] and one(1.0, many=[True])[2] == [1]
+    assert made(contained)(flambeau.ones(1), {"a": 1}, [1, "b"])[1] == (1, "b")
+    assert made(contained)(flambeau.ones(1), {}, (1, "b"), "c")[2] == "c"
+
+
+@pytest.mark.parametrize("made", [flambeau.jit.script, lambda f: through(flambeau.jit.script(f))])
+@pytest.mark.parametrize(("function", "args", "name"), [
+    (typed, ("a",), "x"), (typed, (1.0, 2.5), "n"), (typed, (1.0, 2, [1.5]), "many"),
+    (typed, (1.0, 2, flambeau.ones(2)), "many"), (typed, (1.0, 2, [1], 3), "o"), (contained, (1, {}, (1, "a")), "x"),
+    (contained, (flambeau.ones(1), {"a": 1.5}, (1, "a")), "table"),
+    (contained, (flambeau.ones(1), {1: 1}, (1, "a")), "table"), (contained, (flambeau.ones(1), {}, (1, 2)), "pair"),
+    (contained, (flambeau.ones(1), {}, (1, "a"), 2.5), "either"), (Tensors(), (1,), "x"),
+    (Tensors(), ([flambeau.ones(1)],), "x"), (Tensors(), (flambeau.ones(1), "a"), "n")])
+def test_values_of_other_types_are_refused(made, function, args, name):
+    with pytest.raises(RuntimeError, match=f"the argument '{name}' must be"):
+        made(function)(*args)
+
+
+def test_a_trace_takes_tensors():
+    traced = flambeau.jit.trace(lambda x: x + 1, flambeau.ones(2))
+    with pytest.raises(RuntimeError, match="must be a Tensor, got 1"):
+        traced(1)
+
+
+def test_what_a_script_does_to_a_list_stays_inside():
+    @flambeau.jit.script
+    def longer(x: List[float]) -> List[float]:
+        x.append(1.0)
+        return x
+
+    given = [2, 3]
+    assert longer(given) == [2.0, 3.0, 1.0] and given == [2, 3]
+    shared = flambeau.jit.script([2.0])
+    assert longer(shared) == [2.0, 1.0] == shared
+
+
+def test_calls_inside_a_script_share_their_lists():
+    @flambeau.jit.script
+    def add(x: List[int]):
+        x.append(1)
+
+    @flambeau.jit.script
+    def twice(n: int) -> List[int]:
+        made = [n]
+        add(made)
+        add(made)
+        return made
+
+    assert twice(3) == [3, 1, 1] == through(twice)(3)
+
+
+def told_by_a_comment(x):
+    # type: (bool)
+    return 1 if x else 2
+
+
+def repeated(x: flambeau.Tensor, sizes: BroadcastingList2[int]):
+    return sizes
+
+
+@flambeau.jit._overload
+def several(x: int) -> int:
+    ...
+
+
+@flambeau.jit._overload
+def several(x: str) -> str:  # noqa: F811
+    ...
+
+
+def several(x: int):  # noqa: F811
+    return x
+
+
+def test_types_of_comments_and_overloads():
+    assert flambeau.jit.script(told_by_a_comment)(True) == 1
+    with pytest.raises(RuntimeError, match="must be a bool"):
+        flambeau.jit.script(told_by_a_comment)("a")
+    assert flambeau.jit.script(several)("a") == "a" and flambeau.jit.script(several)(2) == 2
+
+
+def test_one_value_for_several():
+    assert flambeau.jit.script(repeated)(flambeau.ones(1), 3) == [3, 3]
+    assert flambeau.jit.script(repeated)(flambeau.ones(1), [1, 2]) == [1, 2]
+    assert "sizes: List[int]" in flambeau.jit.script(repeated).code

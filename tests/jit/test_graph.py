@@ -138,3 +138,81 @@ def test_a_list_of_one_is_taken_apart():
         return y
 
     assert [node.kind() for node in f.graph.nodes()][-1] == "prim::ListUnpack"
+
+
+class Outer(flambeau.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = flambeau.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.inner(x).relu()
+
+    @flambeau.jit.export
+    def twice(self, x, n: int = 2):
+        return self.inner(x) * n
+
+
+def test_methods_and_modules_inside_show_their_programs():
+    module = flambeau.jit.script(Outer())
+    assert "relu" in module.forward.code and "relu" not in module.twice.code
+    assert module.twice.graph.findNode("aten::mul") is not None
+    assert str(module.twice.schema).endswith("Tensor x, int n=2) -> Tensor")
+    assert module.forward.owner is module and module.forward.qualified_name.endswith(".forward")
+    assert module.inner.original_name == "Linear" and "torch.linear" in module.inner.code
+    assert [n.kind() for n in module.inner.graph.nodes()][-1] == "aten::linear"
+    assert flambeau.equal(module.forward(flambeau.ones(1, 2)), module(flambeau.ones(1, 2)))
+
+
+class Counted(flambeau.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = flambeau.nn.Sequential(flambeau.nn.Conv2d(3, 4, 3, padding=1), flambeau.nn.ReLU())
+        self.up = flambeau.nn.ConvTranspose2d(4, 4, 2, 2)
+        self.fc = flambeau.nn.Linear(4, 6)
+
+    def forward(self, x):
+        a, b = self.fc(self.up(self.body(x)).mean((2, 3))).chunk(2, -1)
+        return a + 2 * b
+
+
+def test_the_graph_of_one_run_has_sizes_and_modules():
+    module, x = Counted().eval(), flambeau.ones(2, 3, 8, 8)
+    graph, out = flambeau.jit._get_trace_graph(module, (x,))
+    assert flambeau.equal(out, module(x))
+    found = {n.scopeName(): n for n in graph.nodes() if n.kind() in ("aten::_convolution", "aten::linear")}
+    assert list(found) == ["/body/body.0", "/up", "/fc"]
+    conv, up, linear = found.values()
+    assert [v.type().sizes() for v in list(conv.inputs())[:3]] == [[2, 3, 8, 8], [4, 3, 3, 3], [4]]
+    assert conv.output().type().sizes() == [2, 4, 8, 8] and up.output().type().sizes() == [2, 4, 16, 16]
+    assert [n.inputsAt(6).toIValue() for n in (conv, up)] == [False, True] and conv.inputsSize() == 13
+    assert linear.output().isCompleteTensor() and linear.output().type().scalarType() == "Float"
+    assert linear.inputsAt(1).requires_grad() and linear.inputsAt(0).isCompleteTensor()
+    unpack = graph.findNode("prim::ListUnpack")
+    assert [v.type().sizes() for v in unpack.outputs()] == [[2, 3], [2, 3]]
+    assert graph.findNode("aten::__getitem__") is None and graph.findNode("prim::GetAttr") is None
+    assert [v.debugName() for v in graph.inputs()][1:] == [
+        "body.0.weight", "body.0.bias", "up.weight", "up.bias", "fc.weight", "fc.bias"]
+    assert "Float(2, 3, strides=" in str(graph)
+
+
+def test_a_run_for_its_graph_changes_nothing():
+    norm = flambeau.nn.BatchNorm1d(3)
+    graph, _, given = flambeau.jit._get_trace_graph(norm, flambeau.rand(4, 3), return_inputs=True)
+    assert norm.num_batches_tracked == 1 and given[0].shape == (4, 3)
+    assert graph.findNode("aten::batch_norm") is not None
+    graph, out = flambeau.jit._get_trace_graph(lambda x, n=1: x * n, (flambeau.ones(2),))
+    assert out.tolist() == [1, 1] and [n.kind() for n in graph.nodes()][-1] == "aten::mul"
+
+
+def test_what_was_traced_read_or_frozen_shows_its_methods_too():
+    traced = flambeau.jit.trace(Outer(), flambeau.ones(1, 2))
+    read = flambeau.jit.load(io.BytesIO(traced.save_to_buffer()))
+    for module in (traced, read, flambeau.jit.freeze(traced.eval())):
+        assert "relu" in module.forward.code and module.forward.graph.findNode("aten::relu") is not None
+        assert module.forward(flambeau.ones(3, 2)).shape == (3, 2)
+
+
+def test_constants_are_attributes():
+    code, constants = flambeau.jit.freeze(flambeau.jit.script(Outer()).eval()).code_with_constants
+    assert "CONSTANTS.c0" in code and constants.c0 is constants["c0"] and constants.c1.shape == (2, 2)

@@ -160,8 +160,11 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduct
     return form(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
-def _tensordot(a, b, dims_a, dims_b):
-    return flambeau.tensordot(a, b, (dims_a, dims_b))
+def _tensordot(a, b, dims_a=None, dims_b=None, *, dims=2):
+    """By two lists of dimensions; or, as TorchScript's own function, by `dims`: a number, or both lists."""
+    if dims_b is not None:
+        return flambeau.tensordot(a, b, (dims_a, dims_b))
+    return flambeau.tensordot(a, b, dims if dims_a is None else dims_a)
 
 
 def _histogramdd(x, bins, range=None, weight=None, density=False):

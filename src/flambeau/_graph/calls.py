@@ -1,6 +1,7 @@
 """A function whose calls are captured: what `compile` and `Module.compile` make."""
 
 import functools
+from importlib import import_module
 
 from .. import _C
 from .._absent import say_once
@@ -48,6 +49,29 @@ def promises(mode, options):
     if pure not in (False, True, "check"):
         raise RuntimeError(f"compile: the option 'pure' must be True, False or 'check', got {shown(pure)}")
     return bool(options.get("fast_math", False)), pure, mode in _RECORDING or bool(options.get("triton.cudagraphs"))
+
+
+_PLANNING = {}  # what makes plans of a backend of one's own
+
+
+def planned_by(module):
+    """Names the module whose `planner_of(backend)` makes plans of a backend that is a function."""
+    _PLANNING["module"] = module
+
+
+def how_of(name, fullgraph, dynamic, backend, mode, options):
+    """The Capture that these arguments of `compile` ask for; None where functions run as they are."""
+    check(name, backend, mode, options if not callable(backend) else None)
+    backend = NAMED.get(backend, backend) if isinstance(backend, str) else backend
+    if backend in EAGER and not fullgraph:
+        return None
+    mode = recorded(backend, mode, options)
+    planner = None
+    if callable(backend):
+        given = {"mode": mode} if mode not in (None, "default") else {"options": options} if options else {}
+        planner = import_module(_PLANNING["module"]).planner_of(
+            functools.partial(backend, **given) if given else backend)
+    return Capture(fullgraph, planner, dynamic is False, *promises(mode, options))
 
 
 #: inside, a function that must be one program
@@ -114,13 +138,7 @@ class CapturedForward:
     @classmethod
     def put(cls, module, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
         """`Module.compile`."""
-        check("Module.compile", backend, mode, options)
-        backend = NAMED.get(backend, backend) if isinstance(backend, str) else backend
-        mode = recorded(backend, mode, options)
-        if callable(backend) and not disable:
-            raise NotImplementedError("Module.compile: for a backend of one's own call flambeau.compile(module, "
-                                      "backend=…)")
+        how = None if disable else how_of("Module.compile", fullgraph, dynamic, backend, mode, options)
         module.__dict__.pop("forward", None)
-        if not disable and backend not in EAGER:
-            how = Capture(fullgraph, None, dynamic is False, *promises(mode, options))
+        if how is not None:
             module.__dict__["forward"] = cls(module, how)

@@ -283,8 +283,8 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(pack, unpack)
 
 
-class disable_saved_tensors_hooks:
-    """Scope in which no saved-tensor hooks may be entered: trying raises RuntimeError(error_message)."""
+class disable_saved_tensors_hooks(contextlib.ContextDecorator):
+    """Scope, or decorator, in which no saved-tensor hooks may be entered: trying raises RuntimeError(error_message)."""
 
     def __init__(self, error_message):
         self.message = error_message
@@ -295,8 +295,11 @@ class disable_saved_tensors_hooks:
     def __exit__(self, *_):
         _C.set_saved_hooks_disabled(self._before)
 
+    def _recreate_cm(self):  # each call has a state of its own
+        return type(self)(self.message)
 
-class allow_mutation_on_saved_tensors:
+
+class allow_mutation_on_saved_tensors(contextlib.ContextDecorator):
     """Scope in which writing into a tensor that was saved for backward is allowed: a copy is made before the write.
 
     >>> import flambeau

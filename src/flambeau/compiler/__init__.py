@@ -4,14 +4,14 @@ import functools
 
 from .. import _C
 from .._absent import refusal
-from .._graph import BACKENDS, EAGER, NAMED, STANCE, Capture, captured, check, promises, recorded
-from .._graph.calls import wholly
+from .._graph import BACKENDS, EAGER, NAMED, STANCE, Capture, captured, check
+from .._graph.calls import how_of, wholly
 from .._graph.errors import Unsupported
 from .._graph.exporting import is_exporting as is_exporting
 from .._graph.inside import AS_IT_IS
 from .._shown import shown
 from ..nn import Module
-from ._backends import TAGS, planner_of
+from ._backends import TAGS
 from ._backends import lookup_backend as lookup_backend
 from ._backends import register_backend as register_backend
 from ._explain import explain as explain
@@ -121,7 +121,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         dynamic: False: each set of sizes has a plan of its own. None, True: calls whose sizes are equal to each other
             in the same places share one, so that ten batch sizes need one plan, and a batch of 1 another.
         backend: None or "inductor": what is described here; "cudagraphs": with what mode="reduce-overhead" does.
-            "eager", "aot_eager" and their kin: the function runs as it is. A function of an fx.GraphModule and the list
+            "eager", "aot_eager" and their kin: the function runs as it is, unless fullgraph asks whether it is one
+            program. A function of an fx.GraphModule and the list
             of its inputs, or the name that it was registered by: it returns what runs instead, a function of the inputs
             that returns the graph's results; numbers in the graph are constants there.
         mode: "reduce-overhead", "max-autotune": on CUDA tensors, what the function does is recorded as a CUDA graph
@@ -156,14 +157,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     if not callable(model):
         raise TypeError(f"compile: expected a function or a Module, got {type(model).__name__}")
     backend = _default[0] if backend is None else backend
-    backend = NAMED.get(backend, backend) if isinstance(backend, str) else backend
-    mode = recorded(backend, mode, options)
-    planner = None
-    if callable(backend) and not disable:
-        given = {"mode": mode} if mode not in (None, "default") else {"options": options} if options else {}
-        planner = planner_of(functools.partial(backend, **given) if given else backend)
-    how = Capture(fullgraph, planner, dynamic is False, *promises(mode, options))
-    how = _plain if disable else _eager if backend in EAGER else how
+    how = _plain if disable else how_of("compile", fullgraph, dynamic, backend, mode, options) or _eager
     if isinstance(model, Module):
         return OptimizedModule(model, how)
     return model if disable else _with_looks(captured(model, how))

@@ -27,15 +27,16 @@ from ._containers import ScriptDict, ScriptList
 from ._errors import Error as Error
 from ._errors import guarded
 from ._modules import Attribute as Attribute
+from ._modules import Method, Scripted, ScriptPart
 from ._modules import RecursiveScriptModule as RecursiveScriptModule
-from ._modules import Scripted
 from ._modules import ScriptFunction as ScriptFunction
+from ._modules import ScriptMethod as ScriptMethod
 from ._modules import ScriptModule as ScriptModule
 from ._modules import TopLevelTracedModule as TopLevelTracedModule
+from ._state import OVERLOADED, keeping
 from ._state import TracerWarning as TracerWarning
 from ._state import TracingCheckError as TracingCheckError
 from ._state import is_tracing as is_tracing
-from ._state import keeping
 from ._state import optimized_execution as optimized_execution
 from ._state import set_fusion_strategy as set_fusion_strategy
 
@@ -43,8 +44,9 @@ from ._state import set_fusion_strategy as set_fusion_strategy
 _LATER = {"load": "_archive.load", "save": "_archive.save", "trace": "_tracing.trace",
           "trace_module": "_tracing.trace_module", "CompilationUnit": "_program.CompilationUnit",
           "_scripted_module": "_scripting.scripted_module", "_scripted_function": "_scripting.scripted_function",
-          "_graph_of": "_lowering.graph_of", "_schema_of": "_lowering.schema_of",
-          "freeze": "_freezing.freeze", "import_ir_module": "_archive.import_ir_module",
+          "_get_trace_graph": "_traced_graph.get_trace_graph", "_graph_of": "_lowering.graph_of",
+          "_schema_of": "_lowering.schema_of", "_taken_by": "_accepted.taken_by", "freeze": "_freezing.freeze",
+          "import_ir_module": "_archive.import_ir_module",
           "import_ir_module_from_buffer": "_archive.import_ir_module_from_buffer"}
 Final = typing.Final
 
@@ -118,22 +120,41 @@ def _prepared(module, known):
 
 
 def _scripted(module):
-    kind = type(module)
-    if kind not in _CLASSES:
-        bases = (Scripted,) if issubclass(Scripted, kind) else (kind, Scripted)
-        names = {"__module__": kind.__module__, "_scripted_class": kind}
-        if kind.forward is not flambeau.nn.Module.forward:
-            names["forward"] = guarded(kind.forward)
-        _CLASSES[kind] = type(kind.__name__, bases, names)
     found = _copied(module, {})
-    found.__class__ = _CLASSES[kind]
+    found.__class__ = _class_of(type(module), Scripted)
     for name, value in vars(module).items():
         if _isinstance(value, Attribute):
             setattr(found, name, value)
     return found
 
 
+def _class_of(kind, base):
+    """The class that scripted modules of a class have: themselves (`base` is Scripted), and inside others."""
+    if (kind, base) not in _CLASSES:
+        names = {"__module__": kind.__module__, "_scripted_class": kind}
+        if base is Scripted:
+            exported = (name for name in dir(kind) if getattr(getattr(kind, name, None), "_jit_export", False))
+            names.update((name, Method(getattr(kind, name))) for name in exported
+                         if _isinstance(getattr(kind, name), types.FunctionType))
+            if kind.forward is not flambeau.nn.Module.forward:
+                names["forward"] = Method(guarded(kind.forward, _accepting(kind.forward)))
+        _CLASSES[kind, base] = type(kind.__name__, (base,) if issubclass(base, kind) else (kind, base), names)
+    return _CLASSES[kind, base]
+
+
 _CLASSES = {}
+
+
+def _accepting(method):
+    """What looks at the arguments of a method that Python calls; its types are read when it is called first."""
+    found = []
+
+    def accept(args, kwargs):
+        if not found:
+            found.append(flambeau.jit._taken_by(method, True))
+        return found[0](args, kwargs)
+
+    return accept
 
 
 def _copied(module, known):
@@ -146,8 +167,15 @@ def _copied(module, known):
                 vars(made)[name] = copy.copy(table)
         for name, child in module._modules.items():
             is_finished = child is None or _isinstance(child, ScriptModule)
-            made._modules[name] = child if is_finished else _copied(child, known)
+            made._modules[name] = child if is_finished else _part(child, known)
     return known[id(module)]
+
+
+def _part(child, known):
+    made = _copied(child, known)
+    if not _isinstance(made, ScriptModule):
+        made.__class__ = _class_of(type(made), ScriptPart)
+    return made
 
 
 _TABLES = frozenset(("_parameters", "_buffers", "_modules"))
@@ -185,12 +213,13 @@ def script_method(fn):
     return export(fn)
 
 
-def _unchanged(fn):
-    """`fn`, with a mark that changes nothing here."""
+def _overload(fn):
+    """Marks one of several signatures of the function of the same name that follows, which takes any of them."""
+    OVERLOADED.setdefault(fn.__module__, set()).add(fn.__qualname__)
     return fn
 
 
-_overload = _overload_method = _unchanged
+_overload_method = _overload
 
 
 def script_if_tracing(fn):

@@ -26,7 +26,7 @@ from .._files.replacing import replacing
 from .._files.zip_writer import ZipWriter
 from .._shown import shown
 from ._compile import NotScript
-from ._modules import RecursiveScriptModule, ScriptFunction, ScriptModule, ScriptObject
+from ._modules import RecursiveScriptModule, ScriptFunction, ScriptModule, ScriptObject, showing
 from ._operators import versioned
 from ._program import CompilationUnit, Program
 
@@ -203,7 +203,7 @@ def _load(file, name, map_location, extra):
     for key in extra or ():
         if f"{archive.top}extra/{key}" in archive.entries:
             extra[key] = bytes(archive.read(f"extra/{key}"))
-    return found
+    return showing(found)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------

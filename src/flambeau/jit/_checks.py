@@ -6,20 +6,25 @@ with statements that TorchScript has not got is not looked at, since it runs as 
 
 import ast
 import builtins
+import contextlib
 import inspect
 import types
 
 import flambeau
 
+from .. import _C
+from .._aten.overloads import forms
 from .._places import is_ours
 from .._shown import shown
 from ..nn import Module
 from ._comments import annotations_of
 from ._inferred import Inferred
-from ._modules import ScriptFunction, ScriptModule
+from ._modules import RecursiveScriptModule, ScriptFunction, ScriptMethod, ScriptModule
+from ._narrowing import is_amiss, is_optional, joined, narrowed, told
 from ._types import NotScriptable, taken_apart
 
 _PLAIN = frozenset(("int", "float", "bool", "str", "complex", "Tensor"))
+_METHODS = types.MethodType, ScriptMethod
 _NUMBERS = frozenset(("int", "float", "bool", "complex"))
 _OTHERWISE = (ast.Try, ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Yield, ast.YieldFrom,
               ast.Await, ast.Global, ast.Nonlocal, ast.Match, ast.NamedExpr, ast.Starred, ast.Import, ast.ImportFrom,
@@ -50,9 +55,9 @@ def check(function, script, module=None):
     """Raises Mistake where a function of the user's cannot be right; `module`: whose method it is."""
     function = inspect.unwrap(function)
     if not isinstance(function, types.FunctionType) or is_ours(function.__module__ or "") or getattr(
-            function, "_jit_unused", False) or (module is None and function in script.looked_at):
+            function, "_jit_unused", False) or (function, type(module)) in script.looked_at:
         return
-    script.looked_at.add(function)
+    script.looked_at.add((function, type(module)))
     try:
         source = _Checked(script, function, module)
     except (NotScriptable, NotImplementedError):
@@ -80,6 +85,28 @@ def check_module(module, script):
             method = inspect.getattr_static(kind, name)
             if name == "forward" or getattr(method, "_jit_export", False):
                 check(method, script, inner)
+
+
+def _bound(form, args, keywords):
+    """[(argument, expression)] of a call of a form; None where it takes no such call."""
+    places = [a for a in form.arguments if not a.by_name]
+    found = list(zip(places, args))
+    if len(args) > len(places):
+        if not places or not places[-1].kind.endswith("]"):  # sizes may be given one by one
+            last = next((k for k, a in enumerate(places) if "[" in a.kind), None)
+            if last is None:
+                return None
+            found = found[:last]
+        else:
+            found = found[:-1]
+    by_name = {a.name: a for a in form.arguments}
+    taken = {a.name for a in places[:len(args)]}
+    for k in keywords:
+        if k.arg not in by_name or k.arg in taken:
+            return None
+        found.append((by_name[k.arg], k.value))
+        taken.add(k.arg)
+    return found if all(a.optional or a.name in taken for a in form.arguments) else None
 
 
 class _Checked(Inferred):
@@ -164,6 +191,8 @@ class _Checked(Inferred):
         if node.value is not None:
             self.look(node.value)
             found = self.inferred(node.value)
+            if self.wanted in _PLAIN:
+                self.present(node.value, node)
             if self.wanted is None and not fit(found, self.given):
                 self.mistake(node, f"the function returns a {found} here, and a {self.given} elsewhere")
             self.given = found if found in _PLAIN else self.given
@@ -202,8 +231,11 @@ class _Checked(Inferred):
         self.look(node.value)
         self.look(ast.parse(ast.unparse(node.target), mode="eval").body)
         left, right = self.inferred(node.target), self.inferred(node.value)
+        self.present(node.target, node)
+        self.present(node.value, node)
         if isinstance(node.target, ast.Name):
-            same = left == right or left == "Tensor" or (left or "").startswith("List")
+            same = (left == right and not isinstance(node.op, (ast.Pow, ast.Div))) or left == "Tensor" or (
+                left or "").startswith("List")
             self.found[node.target.id] = left if same else None
 
     def target(self, node, kind):
@@ -235,11 +267,14 @@ class _Checked(Inferred):
 
     def _s_if(self, node):
         known, value = self.static(node.test)
+        if not known:
+            known, value = self.settled_test(node.test)
         if known:
             return self.follow(node.body if value else node.orelse)
         self.look(node.test)
         self.refined(node.test)
-        ends = [self.way(node.body), self.way(node.orelse)]
+        yes, no = told(node.test)
+        ends = [self.way(node.body, yes), self.way(node.orelse, no)]
         live = [end for end in ends if end is not None]
         if not live:
             return False
@@ -248,17 +283,44 @@ class _Checked(Inferred):
         self.found = self.joined([found for _, found, _ in live])
         return True
 
+    def settled_test(self, test):
+        """(True, value) of a test of a name's type, or of a constant of the module, which leave one branch alone."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            known, value = self.settled_test(test.operand)
+            return known, not value
+        if isinstance(test, ast.Attribute):
+            known, owner = self.static(test.value)
+            is_constant = known and isinstance(owner, Module) and test.attr in getattr(owner, "__constants__", ())
+            return is_constant, is_constant and bool(getattr(owner, test.attr, False))
+        if not (isinstance(test, ast.Call) and len(test.args) == 2 and self.static(test.func)[1] in (
+                isinstance, flambeau.jit.isinstance)):
+            return False, None
+        kind, (known, wanted) = self.inferred(test.args[0]), self.static(test.args[1])
+        if kind not in _CLASSES or not known:
+            return False, None
+        return True, _CLASSES[kind] in (wanted if isinstance(wanted, tuple) else (wanted,))
+
     def refined(self, test):
-        """What a test tells of the types of names is not followed: they may be anything behind it."""
-        told = [n for n in ast.walk(test) if isinstance(n, (ast.BoolOp, ast.UnaryOp, ast.Call)) or (
-            isinstance(n, ast.Compare) and isinstance(n.ops[0], (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)))]
-        for part in (test, *(part for node in told for part in ast.iter_child_nodes(node))):
+        """What a test tells of the types of names, beside whether they are None, is not followed: they may be anything
+        behind it."""
+        parts = [n for n in ast.walk(test) if isinstance(n, ast.Call) or (isinstance(n, ast.Compare) and isinstance(
+            n.ops[0], (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and told(n) == ({}, {}))]
+        for part in (part for node in parts for part in ast.iter_child_nodes(node)):
             if isinstance(part, ast.Name) and part.id in {*self.types, *self.found}:
                 self.types[part.id] = self.found[part.id] = None
 
-    def way(self, statements):
-        """What is known at the end of a branch: (names, types, conflicts); None where it is not reached."""
+    def narrow(self, names):
+        """Notes what a test tells of names."""
+        for name, what in names.items():
+            kind = self.found.get(name) or self.types.get(name)
+            if kind is not None:
+                self.found[name] = self.types[name] = narrowed(kind, what)
+
+    def way(self, statements, names):
+        """What is known at the end of a branch: (names, types, conflicts); None where it is not reached. `names`: what
+        is told of names where it begins."""
         before = set(self.sure), dict(self.found), dict(self.conflicts), dict(self.types)
+        self.narrow(names)
         falls = self.follow(statements)
         after = self.sure, {**self.types, **self.found}, self.conflicts
         self.sure, self.found, self.conflicts, self.types = before
@@ -272,7 +334,7 @@ class _Checked(Inferred):
         other, made = rest[0], {}
         for name in {*first, *other}:
             a, b = first.get(name), other.get(name)
-            made[name] = a if a == b else None
+            made[name] = joined(a, b)
             if name in self.sure and not fit(a, b):
                 self.conflicts[name] = f"{shown(name)} is a {a} after one branch and a {b} after the other"
         return made
@@ -280,7 +342,8 @@ class _Checked(Inferred):
     def _s_while(self, node):
         if not self.static(node.test)[0]:
             self.look(node.test)
-        self.loop(node.body)
+            self.refined(node.test)
+        self.loop(node.body, told(node.test)[0])
         return not (isinstance(node.test, ast.Constant) and node.test.value)
 
     def _s_for(self, node):
@@ -289,6 +352,7 @@ class _Checked(Inferred):
             return
         self.look(node.iter)
         kind = self.inferred(node.iter)
+        self.present(node.iter, node)
         if kind in _NUMBERS:
             self.mistake(node.iter, f"a {kind} cannot be gone through; use range()")
         before = set(self.sure)
@@ -296,13 +360,12 @@ class _Checked(Inferred):
         self.loop(node.body)
         self.sure &= before
 
-    def loop(self, body):
+    def loop(self, body, names=()):
         """Follows the body of a loop once; names that begin in it are not certain behind it."""
         before, known = set(self.sure), {**self.types, **self.found}
-        end = self.way(body)
-        names = self.stored(body)
+        end = self.way(body, dict(names))
         if end is not None:
-            for name in names & before:
+            for name in self.stored(body) & before:
                 if not fit(known.get(name), end[1].get(name)):
                     self.mistake(body[0], f"{shown(name)} is a {known[name]} before the loop and a {end[1][name]} "
                                           "after a turn")
@@ -333,6 +396,7 @@ class _Checked(Inferred):
     def _s_assert(self, node):
         self.look(node.test)
         self.refined(node.test)
+        self.narrow(told(node.test)[0])
         return not (isinstance(node.test, ast.Constant) and not node.test.value)
 
     def _s_pass(self, _):
@@ -361,7 +425,7 @@ class _Checked(Inferred):
 
     def comprehension(self, node):
         """The items, with the names of the comprehension."""
-        before = set(self.sure), dict(self.found)
+        before = set(self.sure), dict(self.found), dict(self.types)
         for each in node.generators:
             self.look(each.iter)
             self.sure |= self.stored([each.target])
@@ -369,10 +433,17 @@ class _Checked(Inferred):
                 self.found[name] = None
             for test in each.ifs:
                 self.look(test)
+                self.narrow(told(test)[0])
         for part in ("elt", "key", "value"):
             if hasattr(node, part):
                 self.look(getattr(node, part))
-        self.sure, self.found = before
+        self.sure, self.found, self.types = before
+
+    def present(self, node, where):
+        """A name whose value is used, in the expression or statement `where`: it may not be None."""
+        if isinstance(node, ast.Name) and is_optional(kind := self.inferred(node)) and not self.static(node)[0]:
+            self.mistake(where, f"{shown(node.id)} is of the type {kind} and may be None here; use it where "
+                               f"`{node.id} is not None` was tested")
 
     def name(self, node):
         """A name that is read."""
@@ -389,11 +460,26 @@ class _Checked(Inferred):
         if known and isinstance(owner, (Module, types.ModuleType, type)) and not hasattr(owner, node.attr):
             what = "module" if isinstance(owner, Module) else owner.__name__
             self.mistake(node, f"the {what} has no {shown(node.attr)}")
+        self.present(node.value, node)
         kind = self.inferred(node.value) if not known else None
         if kind in _CLASSES and not hasattr(_CLASSES[kind], node.attr):
             self.mistake(node, f"it is a {kind}, which has no {shown(node.attr)}")
 
+    def _look_subscript(self, node):
+        self.present(node.value, node)
+
+    def _look_unaryop(self, node):
+        if not isinstance(node.op, ast.Not):
+            self.present(node.operand, node)
+
+    def _look_compare(self, node):
+        if isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+            for side in (node.left, *node.comparators):
+                self.present(side, node)
+
     def _look_binop(self, node):
+        self.present(node.left, node)
+        self.present(node.right, node)
         kinds = {self.inferred(node.left), self.inferred(node.right)}
         if isinstance(node.op, (ast.Add, ast.Sub, ast.Div)) and "str" in kinds and kinds & {*_NUMBERS, "Tensor"}:
             self.mistake(node, f"a str and a {(kinds - {'str'}).pop()} cannot be put together; use str() or a format")
@@ -402,12 +488,15 @@ class _Checked(Inferred):
         known, function = self.static(node.func)
         if known and isinstance(function, Module) and type(function).forward is not Module.forward:
             function = function.forward
-        if known and isinstance(function, (ScriptFunction, types.FunctionType, types.MethodType)):
-            inner = function if isinstance(function, types.MethodType) else getattr(function, "__wrapped__", function)
-            if isinstance(inner, (types.FunctionType, types.MethodType)) and not is_ours(inner.__module__ or ""):
+        if known and isinstance(function, (ScriptFunction, types.FunctionType, *_METHODS)):
+            inner = function if isinstance(function, _METHODS) else getattr(function, "__wrapped__", function)
+            if isinstance(inner, (types.FunctionType, *_METHODS)) and not is_ours(inner.__module__ or ""):
                 self.arguments(node, inner)
-                if isinstance(inner, types.FunctionType):
-                    check(inner, self.script)
+                self.follow_call(node, inner)
+        if known and isinstance(function, _C.Op):
+            self.operator(node, function, node.args)
+        elif not known and isinstance(node.func, ast.Attribute) and self.inferred(node.func.value) == "Tensor":
+            self.operator(node, getattr(_C.Tensor, node.func.attr, None), [node.func.value, *node.args])
         if isinstance(node.func, ast.Attribute) and node.func.attr == "append" and len(node.args) == 1:
             head, parts = taken_apart(self.inferred(node.func.value) or "Any")
             found = self.inferred(node.args[0])
@@ -415,9 +504,45 @@ class _Checked(Inferred):
                 self.mistake(node, f"a {found} is appended to a List[{parts[0]}]; annotate the list where it is made "
                                    f"(an empty one is of tensors)")
 
+    def follow_call(self, node, function):
+        """Looks for mistakes in what is called, too; one is told with the line of the call."""
+        owner = getattr(function, "__self__", None)
+        try:
+            if isinstance(function, types.FunctionType):
+                check(function, self.script)
+            elif isinstance(owner, Module) and not isinstance(owner, RecursiveScriptModule):
+                check(function.__func__, self.script, owner)
+        except Mistake as error:
+            line = self.first + node.lineno - 1
+            raise Mistake(f"{error}\ncalled in {self.function.__code__.co_filename}, line {line}, "
+                          f"{self.function.__name__}\n  {ast.unparse(node)}") from None
+
+    def operator(self, node, op, args):
+        """The arguments of a call of an operator, which one of its forms must take."""
+        names = [k.arg for k in node.keywords]
+        if not isinstance(op, _C.Op) or not (known := forms(op.name)) or {None, "out"} & {*names} or any(
+                isinstance(arg, ast.Starred) for arg in args):
+            return
+        given = [bound for form in known if (bound := _bound(form, args, node.keywords)) is not None]
+        if not given:
+            with contextlib.suppress(ValueError):  # an operator without a signature of its own
+                try:
+                    inspect.signature(op).bind(*args, **dict.fromkeys(names))
+                except TypeError:
+                    takes = "; ".join(", ".join(a.name for a in form.arguments) for form in known)
+                    self.mistake(node, f"{op.name} does not take these arguments; it takes ({takes})")
+            return
+        amiss = [next(((a, value) for a, value in bound if is_amiss(a.kind, self.inferred(value))), None)
+                 for bound in given]
+        if None not in amiss:
+            argument, value = amiss[0]
+            self.present(value, node)
+            self.mistake(node, f"{op.name}: the argument {shown(argument.name)} cannot be a {self.inferred(value)}")
+
     def arguments(self, node, function):
         """The arguments of a call of a function of the program."""
-        signature, scope = inspect.signature(function), inspect.unwrap(function).__globals__
+        signature = inspect.signature(function)
+        scope = inspect.unwrap(getattr(function, "__func__", function)).__globals__
         if any(k.arg is None for k in node.keywords):
             return
         try:
@@ -428,6 +553,8 @@ class _Checked(Inferred):
             hint = signature.parameters[name].annotation
             wanted = self._annotated(hint, scope) if hint is not inspect.Parameter.empty else None
             found = self.inferred(value) if isinstance(value, ast.expr) else None
+            if wanted in _PLAIN and isinstance(value, ast.expr):
+                self.present(value, node)
             converts = found == "Tensor" or wanted == "float" or (found, wanted) == ("bool", "int")
             if wanted in _PLAIN and found in _PLAIN and not fit(found, wanted) and not (
                     converts and wanted in _NUMBERS):

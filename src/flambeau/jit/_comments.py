@@ -42,7 +42,8 @@ def hints_of(node, comments):
         return {}
     head = range(node.lineno, max(node.lineno + 1, node.body[0].lineno))
     args = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    whole = next((_signature(comments[line]) for line in head if "->" in comments.get(line, "")), None)
+    whole = next((_signature(said) for line in head if "->" in (said := comments.get(line, ""))
+                  or said.startswith("(")), None)
     if whole is None:
         return {}
     kinds = [ast.unparse(kind) for kind in whole.argtypes]
@@ -50,10 +51,15 @@ def hints_of(node, comments):
         kinds = [comments.get(arg.end_lineno) for arg in args]
     names = [arg.arg for arg in args][len(args) - len(kinds):]  # the comment leaves the receiver out
     found = {name: kind for name, kind in zip(names, kinds, strict=False) if kind is not None}
-    return {**found, "return": ast.unparse(whole.returns)}
+    return {**found, "return": ast.unparse(whole.returns)} if whole.returns is not None else found
 
 
 def _signature(text):
+    """The types of a comment; `returns` is None where it tells those of the arguments alone."""
+    if "->" not in text:
+        whole = _signature(f"{text} -> None")
+        whole.returns = None
+        return whole
     try:
         return ast.parse(text, mode="func_type")
     except SyntaxError:

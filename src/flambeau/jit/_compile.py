@@ -390,8 +390,8 @@ def _call(function, args):
     return ast.Call(function, args, [])
 
 
-def function_def(program, filename, node, owner=None, name=None, outer=()):
-    """The function as Python's FunctionDef, called `name`."""
+def function_def(program, filename, node, owner=None, name=None, outer=(), takes=None):
+    """The function as Python's FunctionDef, called `name`; `takes` is Taken.at_once() of its arguments."""
     if node.decorator_list or node.args.vararg or node.args.kwarg:
         raise NotScript(f"jit: {filename}, line {node.lineno}: functions of TorchScript have neither decorators nor "
                         "* arguments")
@@ -401,9 +401,19 @@ def function_def(program, filename, node, owner=None, name=None, outer=()):
         arg.annotation = None
     args.defaults = [function.expression(d) for d in args.defaults]
     args.kw_defaults = [d and function.expression(d) for d in args.kw_defaults]
-    body = guarding(without_leftovers(function.body(node.body)) or [ast.copy_location(ast.Pass(), node)],
-                    function.outside)
+    body = without_leftovers(function.body(node.body)) or [ast.copy_location(ast.Pass(), node)]
+    looks = [ast.copy_location(_looked_at(function, *each), body[0]) for each in (takes or {}).items()]
+    body = guarding(looks + body, function.outside)
     return ast.copy_location(ast.FunctionDef(name or node.name, args, body, [], type_params=[]), node)
+
+
+def _looked_at(function, name, takes):
+    """The statement that makes of an argument of another class what the program takes: `if type(x) is not Tensor: …`"""
+    exact, take = takes
+    found = ast.Call(function.outside("$type", type), [ast.Name(name, ast.Load())], [])
+    other = ast.Compare(found, [ast.IsNot()], [function.outside(f"${exact.__name__}", exact)])
+    taken = ast.Call(function.outside(f"$take{id(take)}", take), [ast.Name(name, ast.Load())], [])
+    return ast.If(other, [ast.Assign([ast.Name(name, ast.Store())], taken, lineno=0)], [])
 
 
 def executed(program, filename, definitions):

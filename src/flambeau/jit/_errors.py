@@ -50,13 +50,16 @@ def converted():
     return made.with_traceback(error.__traceback__)
 
 
-def guarded(function):
-    """`function`, which runs as a program: so are its errors, and `is_scripting()` says so."""
+def guarded(function, accept):
+    """The method `function`, which runs as a program: so are its errors, and `is_scripting()` says so. `accept` makes
+    of arguments that Python gives it what the program takes."""
     @functools.wraps(function)
-    def call(*args, **kwargs):
+    def call(self, *args, **kwargs):
         before = SCRIPTING.set(True)
         try:
-            return function(*args, **kwargs)
+            if before.old_value is not True:
+                args, kwargs = accept(args, kwargs)
+            return function(self, *args, **kwargs)
         except Exception:
             if is_foreign():
                 raise converted()  # noqa: B904 (it has the cause of the first)

@@ -22,7 +22,7 @@ from ._classes import attribute_path, is_property
 from ._compile import BUILTINS
 from ._declared import is_declared
 from ._inferred import Inferred
-from ._modules import ScriptFunction
+from ._modules import ScriptFunction, ScriptMethod
 from ._operators import SIZES
 from ._types import NotScriptable, type_of, type_text
 from ._writing import Writer, number, quoted
@@ -62,7 +62,8 @@ class Expressions(Inferred):
             return node_of(f"{self.named(type(value))}.{value.name}")
         if isinstance(value, type) and issubclass(value, enum.Enum):  # a loop over it
             return self.constant(list(value), node)
-        if value is None or (isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)):
+        is_plain = isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)
+        if is_plain or value is None or value is Ellipsis:
             return ast.Constant(value)
         if isinstance(value, (float, complex)):
             return node_of(number(value))
@@ -250,6 +251,8 @@ class Expressions(Inferred):
             if node.func.attr in SIZES and (len(args) > 1 or (args and _is_number(args[0]))) and not any(
                     isinstance(a, (ast.List, ast.Tuple)) for a in args):
                 args = [ast.List(args, ast.Load())]
+            if node.func.attr == "where" and len(args) == 2:  # the condition comes first
+                return _torch("where", [args[0], self.expression(node.func.value), args[1]])
             return ast.Call(ast.Attribute(self.expression(node.func.value), node.func.attr, ast.Load()), args, keywords)
         return ast.Call(self.expression(node.func), args, keywords)
 
@@ -292,7 +295,7 @@ class Expressions(Inferred):
             self.script.method(function, "forward", self._kinds(function.forward, args, keywords))
             name = self.script.called(function)
             return ast.Call(ast.Attribute(self.path_of(function, node), name, ast.Load()), args, keywords)
-        if isinstance(function, types.MethodType) and isinstance(function.__self__, Module):
+        if isinstance(function, (types.MethodType, ScriptMethod)) and isinstance(function.__self__, Module):
             self.script.method(function.__self__, function.__name__, self._kinds(function, args, keywords))
             path = self.path_of(function.__self__, node)
             return ast.Call(ast.Attribute(path, function.__name__, ast.Load()), args, keywords)

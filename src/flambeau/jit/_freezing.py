@@ -13,7 +13,7 @@ from ._changes import Changes
 from ._classes import declared_as
 from ._folding import Folder, Tensors, literal
 from ._inlining import Inliner, paths_in
-from ._modules import RecursiveScriptModule, ScriptModule, ScriptObject
+from ._modules import RecursiveScriptModule, ScriptModule, ScriptObject, showing
 from ._program import Program
 
 _PATH = re.compile(r"__torch__(?:\.\w+)+")
@@ -64,6 +64,7 @@ class _Frozen:
         self.methods = [name for name in dict.fromkeys(("forward", *preserved)) if name in module._kind.methods]
         self.kept = [name for name in preserved if name not in module._kind.methods]
         self.tensors = Tensors(self.program.constants)
+        self.copies = {}  # what is copied already: what attributes share they share in the frozen module
 
     def module(self):
         """The frozen module."""
@@ -98,8 +99,10 @@ class _Frozen:
         """{path: expression} of the attributes that stay what they are."""
         changes = [Changes(node.body, self._held) for node in nodes]
         assigned = set().union(*(c.assigned for c in changes))
-        changed = assigned.union(*(c.paths for c in changes))
+        changed = set().union(*(c.paths for c in changes))
         read = set().union(*map(paths_in, nodes))
+        memory = _memory([self._held(path) for path in changed])  # of several names one changes the others, too
+        changed |= {path for path in read if memory & _memory([self._held(path)])} | assigned
         return {path: value for path in sorted(read)
                 if (value := self._constant(path, assigned, changed)) is not None}
 
@@ -159,7 +162,7 @@ class _Frozen:
                  for home, text in texts.items()}
         program = Program(texts, [self.tensors.values[n] for n in names], "<frozen>", self.program.octal)
         program.operators, program.is_frozen = self.program.operators, True
-        return self._object(program, qualified, ())
+        return showing(self._object(program, qualified, ()))
 
     def _names(self, path):
         """The names that a module inside keeps, as they are declared."""
@@ -225,7 +228,7 @@ class _Frozen:
             if isinstance(value, RecursiveScriptModule):
                 inner = ast.unparse(kind._kind.types[name])
                 value = self._object(program, inner, (*path, name), whole)
-            state[name] = _copied(value, program)
+            state[name] = _copied(value, program, self.copies)
         return kind._of(state)
 
 
@@ -235,19 +238,41 @@ def _beginnings(whole):
     return [".".join(names[:k]) for k in range(2, len(names) + 1)]
 
 
-def _copied(value, program):
-    """A value of its own: the frozen module and the one that it was made of change by themselves."""
-    if isinstance(value, flambeau.nn.Parameter):
-        return flambeau.nn.Parameter(value.detach().clone(), value.requires_grad)
+def _memory(values):
+    """What values keep what they hold in: storages of tensors, lists, dicts and objects, those inside included."""
+    found = set()
+    for value in values:
+        if isinstance(value, _C.Tensor):
+            found.add(("storage", value.untyped_storage().data_ptr()))
+        elif isinstance(value, (list, dict, ScriptObject)):
+            found.add(id(value))
+            found |= _memory(value if isinstance(value, list) else (vars(value) if isinstance(
+                value, ScriptObject) else value).values())
+        elif isinstance(value, tuple):
+            found |= _memory(value)
+    return found
+
+
+def _copied(value, program, known):
+    """A value of its own: the frozen module and the one that it was made of change by themselves. `known`: the memo of
+    `copy.deepcopy`."""
+    if id(value) in known:
+        return known[id(value)]
     if isinstance(value, _C.Tensor):
-        return value.detach().clone()
+        made = copy.deepcopy(value.detach(), known)
+        return flambeau.nn.Parameter(made, value.requires_grad) if isinstance(value, flambeau.nn.Parameter) else made
     if isinstance(value, ScriptObject):
-        made = object.__new__(program.find(type(value)._kind.qualified))
-        vars(made).update({name: _copied(each, program) for name, each in vars(value).items()})
+        made = known[id(value)] = object.__new__(program.find(type(value)._kind.qualified))
+        vars(made).update({name: _copied(each, program, known) for name, each in vars(value).items()})
         return made
     if isinstance(value, enum.Enum):
         return program.find(type(value).__module__ + "." + type(value).__name__)[value.name]
-    if isinstance(value, (list, dict)):
-        return {k: _copied(v, program) for k, v in value.items()} if isinstance(value, dict) else [
-            _copied(v, program) for v in value]
-    return value
+    if isinstance(value, dict):
+        made = known[id(value)] = {}
+        made.update({k: _copied(v, program, known) for k, v in value.items()})
+        return made
+    if isinstance(value, list):
+        made = known[id(value)] = []
+        made += [_copied(v, program, known) for v in value]
+        return made
+    return tuple(_copied(v, program, known) for v in value) if type(value) is tuple else value

@@ -7,70 +7,52 @@ declared type.
 """
 
 import ast
+import contextlib
 import enum
 import functools
 
 import flambeau
 
 from .._shown import shown
+from ._accepted import Taken, Unfit, way_of
 from ._compile import dotted
 
 
-def ways_of(program, node):
-    """({argument: what makes it the program's}, all arguments) of a FunctionDef."""
-    args = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-    found = {arg.arg: arg.annotation and _way(program, arg.annotation) for arg in args}
-    return {name: way for name, way in found.items() if way is not None}, [arg.arg for arg in args]
+def taken(program, node, is_method=False):
+    """The Taken of a FunctionDef, for calls from Python."""
+    args = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)[is_method:]
+    kinds = {arg.arg: arg.annotation for arg in args if arg.annotation is not None}
+    ways = {name: _way(program, kind) for name, kind in kinds.items()}
+    names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)[is_method:]]
+    return Taken(node.name, names, ways, {name: ast.unparse(kind) for name, kind in kinds.items()})
 
 
-def opened(function, ways, names):
-    """`function`, for calls from Python."""
-    if not ways:
+def opened(function, accept, is_method=False):
+    """`function`, for calls from Python; `accept`: the Taken of arguments that the function does not look at itself."""
+    if not accept.ways:
         return function
-
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        given = [ways[name](x) if name in ways else x for name, x in zip(names, args)]
-        named = {name: ways[name](x) if name in ways else x for name, x in kwargs.items()}
-        return function(*given, *args[len(given):], **named)
-
+    if is_method:
+        @functools.wraps(function)
+        def call(self, *args, **kwargs):
+            args, kwargs = accept(args, kwargs)
+            return function(self, *args, **kwargs)
+    else:
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            args, kwargs = accept(args, kwargs)
+            return function(*args, **kwargs)
     return call
 
 
 def _way(program, kind):
-    """The function that makes a value of a declared type the program's; None for types of TorchScript."""
-    names = dotted(kind)
-    if names is not None and names[0] == "__torch__":
-        found = program.definition(".".join(names))
+    """What takes a value of a declared type; None where every value will do."""
+    def own(node):
+        names = dotted(node)
+        found = program.definition(".".join(names)) if names is not None and names[0] == "__torch__" else None
         is_plain = found is None or found[0].base == "Module" or "Interface" in found[0].base
         return None if is_plain else functools.partial(_own, program, found[0])
-    if not isinstance(kind, ast.Subscript):
-        return None
-    parts = kind.slice.elts if isinstance(kind.slice, ast.Tuple) else [kind.slice]
-    ways = [_way(program, part) for part in parts]
-    make = _CONTAINERS.get(dotted(kind.value)[-1])
-    return functools.partial(make, *[way or _same for way in ways]) if make is not None and any(ways) else None
 
-
-def _same(value):
-    return value
-
-
-def _items(way, value):
-    return [way(item) for item in value] if isinstance(value, list) else value
-
-
-def _entries(key_way, way, value):
-    return {key_way(key): way(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def _parts(*given):
-    *ways, value = given
-    fits = type(value) is tuple and len(value) == len(ways)
-    return tuple(way(item) for way, item in zip(ways, value, strict=True)) if fits else value
-
-
-_CONTAINERS = {"List": _items, "Dict": _entries, "Tuple": _parts, "Optional": lambda way, value: way(value)}
+    return way_of(kind, own)
 
 
 def _own(program, kind, value):
@@ -95,9 +77,9 @@ def _own(program, kind, value):
 
 def _checked(program, kind, name, value):
     """What an attribute holds, which must be of the type that the class declares."""
-    way = _way(program, kind.types[name])
-    value = value if way is None else way(value)
-    declared = ast.unparse(kind.types[name])
+    way, declared = _way(program, kind.types[name]), ast.unparse(kind.types[name])
+    with contextlib.suppress(Unfit):  # the error below says what is wrong
+        value = value if way is None else way(value)
     if "Any" in declared or not flambeau.jit.isinstance(value, program.type(kind.types[name])):
         raise RuntimeError(f"jit: the attribute {shown(name)} of a {kind.node.name} must be a {declared}, got "
                            f"{shown(value)}")

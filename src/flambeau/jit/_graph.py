@@ -58,12 +58,12 @@ class Value:
         return self._node._attributes.get("value") if self._node.kind() == "prim::Constant" else None
 
     def isCompleteTensor(self):
-        """Whether its sizes are known beforehand: no."""
-        return False
+        """Whether its sizes are known beforehand, as in the graph of one run."""
+        return self._kind.sizes() is not None
 
     def requires_grad(self):
-        """Whether it is known to require a gradient: no."""
-        return False
+        """Whether it is known to require a gradient."""
+        return self._kind.requires_grad()
 
     def __repr__(self):
         return f"{self.debugName()} defined in ({str(self._node).strip()})"
@@ -84,7 +84,7 @@ class Node:
     """One step: `kind()` says what it does, to `inputs()`, with constants as attributes; it makes `outputs()`."""
 
     def __init__(self, block, kind, inputs=(), kinds=(), attributes=None, line=None):
-        self._block, self._kind, self._line = block, kind, line
+        self._block, self._kind, self._line, self._scope = block, kind, line, block.graph.scope
         self._attributes = dict(attributes or {})
         self._inputs, self._blocks = [], []
         self._outputs = [Value(block.graph, self, each) for each in kinds]
@@ -196,8 +196,9 @@ class Node:
         return self._attribute(name)
 
     def scopeName(self):
-        """The modules that it is inside of: none, since methods are called."""
-        return ""
+        """The modules inside the whole one that it is of, in an inlined graph: "layer" and "layer.0" of one in the
+        first part of `layer`, as "/layer/layer.0"."""
+        return "".join(f"/{'.'.join(self._scope[:k + 1])}" for k in range(len(self._scope)))
 
     def sourceRange(self):
         """The line of the program's text that it comes from."""
@@ -298,6 +299,7 @@ class Graph(Block):
 
     def __init__(self):
         self._count, self._taken = 0, {}
+        self.scope = ()  # the names that lead to the module whose nodes are added
         self._constants = {}  # (type, text or identity of the value): the node of the constant
         super().__init__(self)
 
@@ -329,6 +331,15 @@ class Graph(Block):
         head = f"graph({_wide([_declared(v) for v in self.inputs()], 6)}):"
         left = ", ".join(f"%{v.debugName()}" for v in self.outputs())
         return "\n".join([head, *(line for n in self._nodes for line in _lines(n, 2)), f"  return ({left})"]) + "\n"
+
+
+def path_of(value):
+    """The names of the attributes that lead from the module to what it holds."""
+    names, node = [], value.node()
+    while node.kind() == "prim::GetAttr":
+        names.insert(0, node.s("name"))
+        node = node.inputsAt(0).node()
+    return tuple(names)
 
 
 def _wide(parts, indent):

@@ -77,6 +77,10 @@ class Type:
 
     sizes = strides = dim = device = scalarType  # nor is anything else of a tensor said beforehand
 
+    def requires_grad(self):
+        """Of a tensor: whether it is known to require a gradient."""
+        return False
+
     def shown(self):
         """Its text in a printed graph."""
         parts = [Type(part).shown() for part in self._parts if part != "()"]

@@ -8,7 +8,7 @@ from .._aten.overloads import forms
 from .._aten.spelling import has_spelling
 from ..ops import OPS
 from ._compile import BUILTINS, dotted
-from ._graph import BOOL, FLOAT, INT, NONE, TENSOR, TEXT, Value
+from ._graph import BOOL, FLOAT, INT, NONE, TENSOR, TEXT, Value, path_of
 from ._graph_types import Type, of_annotation
 from ._lowered import Expressions, Several
 from ._plain import FUNCTIONS as PLAIN
@@ -286,7 +286,10 @@ class Calls(Expressions):
                   if a.arg in given or a.arg in defaults}
         if self.inlined and "Interface" not in qualified and node.body and qualified not in self.inside:
             self.inside.append(qualified)
+            before, path = self.graph.scope, path_of(args[0]) if receiver is not None else ()
+            self.graph.scope = path or before
             out = self.function(node, values)
+            self.graph.scope = before
             self.inside.pop()
             return out
         result = self.result_of(qualified, node, receiver)

@@ -30,11 +30,12 @@ def graph_of(program, qualified, inlined=False, name=None):
     return made
 
 
-def schema_of(program, qualified):
-    """The Schema of a function."""
+def schema_of(program, qualified, name=None):
+    """The Schema of a function; of a class's method where `name` says which."""
     lowering = Lowering(program, Graph(), False)
-    node = lowering.definition(program.source(qualified))
-    return Schema(node, lowering.result_of(qualified, node))
+    node = lowering.definition(program.source(qualified)) if name is None else lowering.method(
+        program.definition(qualified)[0], name)
+    return Schema(node, lowering.result_of(qualified if name is None else f"{qualified}.{name}", node))
 
 
 def _kinds(node, receiver=None):

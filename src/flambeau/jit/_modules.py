@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import inspect
 import io
 import types
 import typing
@@ -46,6 +47,15 @@ class Stored:
         return file.getvalue()
 
 
+class Constants(dict):
+    """The constants of a program by their names, which are attributes, too."""
+
+    def __getattr__(self, name):
+        if name not in self:
+            raise AttributeError(f"the program has no constant {shown(name)}; it has {', '.join(self) or 'none'}")
+        return self[name]
+
+
 class ScriptModule(Stored, flambeau.nn.Module):
     """A module with a program. A class of one's own may derive from it: its methods run as they are, and the program is
     written from their source when it is asked for.
@@ -69,14 +79,12 @@ class ScriptModule(Stored, flambeau.nn.Module):
     @computed
     def code(self):
         """The text of `forward`."""
-        made = self._compiled()
-        made._with_forward()
-        return made._kind.source("forward")
+        return self._text_of("forward")
 
     @computed
     def code_with_constants(self):
         """(the text of `forward`, {"c0": tensor or text} of the constants of the program)."""
-        return self.code, {f"c{k}": value for k, value in enumerate(self._compiled()._program.constants)}
+        return self.code, Constants({f"c{k}": x for k, x in enumerate(self._compiled()._program.constants)})
 
     @computed
     def graph(self):
@@ -92,10 +100,96 @@ class ScriptModule(Stored, flambeau.nn.Module):
         """The Graph of a call with such arguments: the same for all."""
         return self._graph(True)
 
-    def _graph(self, inlined):
+    def _text_of(self, name):
+        return self._with_method(name)._kind.source(name)
+
+    def _graph(self, inlined, name="forward"):
+        made = self._with_method(name)
+        return flambeau.jit._graph_of(made._program, made._kind.qualified, inlined, name)
+
+    def _schema_of(self, name):
+        made = self._with_method(name)
+        return flambeau.jit._schema_of(made._program, made._kind.qualified, name)
+
+    def _with_method(self, name):
+        """The RecursiveScriptModule of the program, which has this method."""
         made = self._compiled()
-        made._with_forward()
-        return flambeau.jit._graph_of(made._program, made._kind.qualified, inlined, "forward")
+        if name not in made._kind.methods:
+            raise RuntimeError(f"jit: the program has no {name} for a {made.original_name}")
+        return made
+
+
+class ScriptMethod(functools.partial):
+    """A method of a module that has a program, of that module."""
+
+    @property
+    def owner(self):
+        """The module."""
+        return self.args[0]
+
+    @property
+    def name(self):
+        """Its name."""
+        return self.func.__name__
+
+    @property
+    def qualified_name(self):
+        """Its name in the program."""
+        return f"{self.owner._compiled()._kind.qualified}.{self.name}"
+
+    @property
+    def code(self):
+        """Its text."""
+        return self.owner._text_of(self.name)
+
+    @property
+    def graph(self):
+        """Its Graph."""
+        return self.owner._graph(False, self.name)
+
+    @property
+    def inlined_graph(self):
+        """Its Graph with all that it calls of the program written out."""
+        return self.owner._graph(True, self.name)
+
+    @property
+    def schema(self):
+        """What it takes and gives."""
+        return self.owner._schema_of(self.name)
+
+    @property
+    def __self__(self):
+        return self.args[0]
+
+    @property
+    def __func__(self):
+        return self.func
+
+    def __getattr__(self, name):
+        """The function's own attributes, as methods of Python have them."""
+        if name == "__wrapped__":  # that one takes the module, too
+            raise AttributeError(name)
+        return getattr(self.func, name)
+
+
+class Method:
+    """A function that a class of modules with a program has as a method."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __get__(self, instance, owner=None):
+        return self.function if instance is None else ScriptMethod(self.function, instance)
+
+
+def showing(module):
+    """A module of a program, whose methods have a graph and a text of their own: the outermost one."""
+    kind = type(module)
+    for name in module._kind.methods if isinstance(module, RecursiveScriptModule) else ():
+        function = inspect.getattr_static(kind, name, None)
+        if isinstance(function, types.FunctionType) and not name.startswith("__"):
+            setattr(kind, name, Method(function))
+    return module
 
 
 class Scripted(ScriptModule):
@@ -105,6 +199,12 @@ class Scripted(ScriptModule):
     def original_name(self):
         """The name of the class that the module was an object of."""
         return self._scripted_class.__name__
+
+
+class ScriptPart(ScriptModule):
+    """A module inside one that `jit.script` returned: it runs as it is, and shows its program."""
+
+    original_name = Scripted.original_name
 
 
 class ScriptObject:
@@ -185,10 +285,6 @@ class RecursiveScriptModule(ScriptModule):
     def _compiled(self):
         return self
 
-    def _with_forward(self):
-        if "forward" not in self._kind.methods:
-            raise RuntimeError(f"jit: the program has no forward for a {self.original_name}")
-
     # ---- as Python sees it -------------------------------------------------------------------------------------------
 
     def _get_name(self):
@@ -256,7 +352,7 @@ class ScriptFunction(Stored):
     def __init__(self, function, program=None, qualified=None):
         functools.update_wrapper(self, function)
         self._function, self._made = function, None if program is None else (program, qualified)
-        self._finished = program is not None
+        self._finished, self._taken = program is not None, None
 
     @property
     def is_finished(self):
@@ -277,6 +373,10 @@ class ScriptFunction(Stored):
         keep = keeping.get()
         before = SCRIPTING.set(True)
         try:
+            if before.old_value is not True and not self._finished:
+                if self._taken is None:
+                    self._taken = flambeau.jit._taken_by(self._function)
+                args, kwargs = self._taken(args, kwargs)
             return self._function(*args, **kwargs) if keep is None else keep(self, args, kwargs)
         except Exception:
             if is_foreign():

@@ -14,8 +14,8 @@ import flambeau
 
 from .._shown import shown
 from ._compile import SPECIAL, NotScript, dotted, executed, function_def, parsed
-from ._given import opened, ways_of
-from ._modules import Autocast, RecursiveScriptModule, ScriptFunction, ScriptObject
+from ._given import opened, taken
+from ._modules import Autocast, RecursiveScriptModule, ScriptFunction, ScriptObject, showing
 from ._operators import operator
 
 _TYPES = {"Tensor": flambeau.Tensor, "int": int, "float": float, "bool": bool, "str": str, "complex": complex,
@@ -181,12 +181,12 @@ class Program:
 
     def _function(self, qualified, node, filename):
         self._made[qualified] = None  # it may call itself
-        ways = ways_of(self, node)
-        executed(self, filename, [function_def(self, filename, node, name=qualified)])
+        at_once, others = taken(self, node).at_once()
+        executed(self, filename, [function_def(self, filename, node, name=qualified, takes=at_once)])
         made = self.scope[qualified]
         made.__name__ = made.__qualname__ = node.name
         made.__module__ = qualified.rpartition(".")[0]
-        self._made[qualified] = opened(made, *ways)
+        self._made[qualified] = opened(made, others)
 
     def _class(self, kind):
         name, module = kind.node.name, kind.qualified.rpartition(".")[0]
@@ -205,15 +205,17 @@ class Program:
 
     def _methods(self, kind, made):
         names = {name: f"{kind.qualified}.{name}" for name in kind.methods}
-        ways = {name: ways_of(self, node) for name, node in kind.methods.items() if kind.base == "Module"}
+        takes = {name: taken(self, node, True).at_once() for name, node in kind.methods.items()
+                 if kind.base == "Module"}
         alike = {full: self.scope[full] for full in names.values() if full in self.scope}  # hooks are functions, too
-        executed(self, kind.filename, [function_def(self, kind.filename, node, kind, names[name])
+        executed(self, kind.filename, [function_def(self, kind.filename, node, kind, names[name],
+                                                           takes=takes[name][0] if name in takes else {})
                                        for name, node in kind.methods.items()])
         for name, full in names.items():
             function = self.scope.pop(full)
             function.__name__, function.__qualname__ = name, f"{kind.node.name}.{name}"
             if name == "__init__" or name not in vars(_BASES.get(kind.qualified, ScriptObject)):
-                setattr(made, name, opened(function, *ways.get(name, ({}, []))))
+                setattr(made, name, opened(function, takes[name][1], True) if name in takes else function)
         self.scope.update(alike)
         for name in kind.methods:
             found = PROPERTY.match(name)
@@ -250,7 +252,7 @@ class Program:
                     state[name] = self.module(child, classes, made=made, names=names)
             kind = self.find(classes.of(module))
             kind = kind if base is RecursiveScriptModule else type(kind.__name__, (kind, base), {})
-            made[id(module)] = kind._of(state)
+            made[id(module)] = kind._of(state) if base is RecursiveScriptModule else showing(kind._of(state))
         return made[id(module)]
 
     def held(self, value, names):

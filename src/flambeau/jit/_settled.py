@@ -15,7 +15,7 @@ from ..nn import Module
 from ..ops import OPS
 from ._comments import KNOWN, Annotated, comments_of, hints_of
 from ._declared import hints_of as declared_types
-from ._modules import ScriptFunction
+from ._modules import ScriptFunction, ScriptMethod
 from ._types import NotScriptable, type_text
 
 _CONTAINERS = (flambeau.nn.ModuleList, flambeau.nn.Sequential, flambeau.nn.ModuleDict, flambeau.nn.ParameterList,
@@ -139,7 +139,7 @@ class Settled:
         if isinstance(owner, Module) and value is None and self._may_change(owner, node.attr):
             return False, None
         if isinstance(owner, Module) and not (value is None or isinstance(
-                value, (Module, types.MethodType, types.FunctionType, _C.Op, ScriptFunction))):
+                value, (Module, types.MethodType, types.FunctionType, _C.Op, ScriptFunction, ScriptMethod))):
             return False, None  # what an attribute is may change: the program reads it
         return True, value
 

@@ -11,6 +11,7 @@ from .._shown import shown
 tracing = Inside("tracing")
 #: inside a trace, what calls a scripted function, and notes it; None elsewhere
 keeping = contextvars.ContextVar("keeping", default=None)
+OVERLOADED = {}  #: {module: names of functions that have several signatures}
 _fusion = contextvars.ContextVar("fusion", default=(("STATIC", 2), ("DYNAMIC", 10)))
 
 

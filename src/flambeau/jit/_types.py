@@ -37,6 +37,8 @@ def type_text(kind, named=lambda kind: None):
         kind = kind.__forward_arg__
     if isinstance(kind, str):
         kind = eval(kind, {**vars(typing), "torch": flambeau, "Tensor": flambeau.Tensor, "flambeau": flambeau})
+    if typing.get_origin(kind) is typing.Annotated:
+        kind = kind.__origin__
     if kind in _TYPES:
         return _TYPES[kind]
     if isinstance(kind, type) and issubclass(kind, enum.Enum) and issubclass(kind, (int, str)):

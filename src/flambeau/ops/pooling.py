@@ -146,7 +146,7 @@ def _full_size(input, output_size, nd, op):
     """output_size with the input's size where it says None."""
     if output_size.__class__ is int and input.ndim > nd:
         return (output_size,) * nd
-    sizes = (output_size,) * nd if isinstance(output_size, int) or output_size is None else tuple(output_size)
+    sizes = tuple(output_size) if hasattr(output_size, "__iter__") else (output_size,) * nd
     if len(sizes) == 1:
         sizes *= nd
     if len(sizes) >= input.ndim and not isinstance(output_size, int):

@@ -51,7 +51,7 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
     dim = wrap_dim(dim, self.dim(), "repeat_interleave")
     shape = self.shape
     n = shape[dim] if shape else 1
-    if isinstance(repeats, int):
+    if hasattr(repeats, "__index__") and not hasattr(repeats, "numel"):  # a number, or an open size
         if repeats < 0:
             raise RuntimeError(f"repeat_interleave: nothing can be repeated {shown(repeats)} times")
         if output_size is not None and output_size != n * repeats:

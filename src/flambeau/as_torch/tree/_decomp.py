@@ -1,8 +1,10 @@
 """torch._decomp: what operators are made of, as tables for `make_fx` and `run_decompositions`."""
 
 from ..._shown import shown
-from ...export.decomp_utils import CustomDecompTable, default_decompositions
+from ...export.decomp_utils import CustomDecompTable, default_decompositions, of_aten
+from ...ops import OPS
 from ...utils._pytree import tree_leaves
+from ._decomp_rules import RULES
 
 #: the table that register_decomposition adds to; both kinds of tables of PyTorch's, since rules are made of operators
 decomposition_table = pre_autograd_decomposition_table = default_decompositions()
@@ -27,10 +29,26 @@ def core_aten_decompositions():
     return default_decompositions()
 
 
+#: operators of aten's -> those that stand for them in graphs here
+_ALSO = {"_softmax": "softmax", "_log_softmax": "log_softmax"}
+
+
 def get_decompositions(aten_ops, type="post_autograd"):
-    """The part of the table that is about these operators; those that are made of nothing else are left out."""
-    table = _table(type)
-    return CustomDecompTable({op: table[op] for op in aten_ops if op in table})
+    """The part of the table that is about these operators; those of which nothing simpler is known are left out.
+
+    >>> import flambeau
+    >>> from flambeau.as_torch.tree._decomp import get_decompositions
+    >>> table = get_decompositions([flambeau.ops.aten.silu, flambeau.ops.aten.mm])
+    >>> len(table), table[flambeau.ops.aten.silu](flambeau.zeros(1))
+    (1, tensor([0.]))
+    """
+    table, found = _table(type), {}
+    for op in aten_ops:
+        name = getattr(of_aten(op), "name", "").removeprefix("aten.").partition(".")[0]
+        function = table.get(op) or RULES.get(_ALSO.get(name, name))
+        if function is not None:
+            found[OPS[_ALSO[name]] if name in _ALSO else op] = function
+    return CustomDecompTable(found)
 
 
 def remove_decompositions(decompositions, aten_ops):

@@ -1,5 +1,6 @@
 """torch._dynamo: what programs ask of PyTorch's compiler, as far as it means something here."""
 
+import functools
 from typing import NamedTuple
 
 from ....compiler import allow_in_graph as allow_in_graph
@@ -18,6 +19,7 @@ from ....compiler import set_stance as set_stance
 from ....compiler import substitute_in_graph as substitute_in_graph
 from ....fx import GraphModule
 from ....fx.experimental.proxy_tensor import make_fx
+from ....nn import Module
 from . import backends as backends
 from . import config as config
 from . import eval_frame as eval_frame
@@ -72,9 +74,10 @@ class ExportResult(NamedTuple):
     guards: set
 
 
-def export(f, *, aten_graph=True, decomposition_table=None, tracing_mode="symbolic"):
+def export(f, *extra_args, aten_graph=True, decomposition_table=None, tracing_mode="symbolic", **extra_kwargs):
     """A function of f's arguments, by place, that gives an ExportResult: the graph of the operators that f runs, for
-    arguments of other sizes where tracing_mode is "symbolic". `flambeau.export.export` writes programs for others.
+    arguments of other sizes where tracing_mode is "symbolic"; with arguments, what that function gives for them.
+    `flambeau.export.export` writes programs for others.
 
     >>> import flambeau
     >>> from flambeau.as_torch.tree import _dynamo
@@ -84,5 +87,9 @@ def export(f, *, aten_graph=True, decomposition_table=None, tracing_mode="symbol
     """
     if not aten_graph:
         raise NotImplementedError("_dynamo.export: aten_graph=False is not available; graphs call operators")
-    traced = make_fx(f, decomposition_table, tracing_mode)
-    return lambda *args: ExportResult(traced(*args), set())
+    def inner(*args, **kwargs):
+        named = functools.partial(f, **kwargs) if kwargs else f
+        traced = make_fx(named, decomposition_table, tracing_mode, record_module_stack=isinstance(named, Module))
+        return ExportResult(traced(*args), set())
+
+    return inner(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else inner

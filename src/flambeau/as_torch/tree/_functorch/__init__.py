@@ -3,4 +3,6 @@
 import sys
 from importlib import import_module
 
+from . import config as config
+
 sys.modules[f"{__name__}.vmap"] = import_module("flambeau._transforms.vmap")

@@ -146,8 +146,6 @@ class PassManager:
         except Exception as error:
             error.add_note(f"  while running the pass {name}")
             raise
-        if result is None:
-            return module, False
         if not isinstance(result, PassResult):
             raise TypeError(f"PassManager: the pass {name} gave a {type(result).__name__}; a pass gives a PassResult, "
                             "and pass_result_wrapper makes one of a function that gives nothing")

@@ -16,25 +16,30 @@ class SourcePartition:
     params: list = field(default_factory=list)
 
 
-def _source_of(node):
-    """(name of the group, class or function) that a Node comes from."""
+def _source_of(node, classes):
+    """(name of the group, class or function) that a Node comes from; `classes`: {name: class} of those that are asked
+    for, since exported programs know the names of their modules' classes alone."""
     stack = node.meta.get("source_fn_stack") or node.meta.get("torch_fn")
     if isinstance(stack, list) and stack:
         return stack[-1]
     if isinstance(stack, tuple):
         return stack
     modules = node.meta.get("nn_module_stack")
-    return next(reversed(modules.values())) if modules else (node.name, node.target)
+    if not modules:
+        return node.name, node.target
+    call, (name, kind) = next(reversed(modules.items()))
+    return (call, classes.get(kind)) if isinstance(kind, str) else (name, kind)
 
 
 def get_source_partitions(graph, wanted_sources, filter_fn=None):
     """{source: [SourcePartition]} for each of the wanted classes and functions; filter_fn(node) leaves out parts with a
     Node for which it is false."""
     groups = {}
+    classes = {f"{each.__module__}.{each.__qualname__}": each for each in wanted_sources if isinstance(each, type)}
     for node in graph.nodes:
         if node.op in ("placeholder", "output", "get_attr"):
             continue
-        name, source = _source_of(node)
+        name, source = _source_of(node, classes)
         if source in wanted_sources:
             groups.setdefault(source, {}).setdefault(name, []).append(node)
     found = {}
