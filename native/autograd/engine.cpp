@@ -121,7 +121,7 @@ void finish_leaves(Pass& pass) {
   if (late && !pass.ahead && (pass.hooked || pass.waiting.size() >= kMany)) look_ahead(pass);
   while (!pass.waiting.empty() && (next == 0 || pass.waiting.front().first > next)) {
     std::pop_heap(pass.waiting.begin(), pass.waiting.end());
-    uint32_t k = pass.waiting.back().second;
+    uint32_t k = ~pass.waiting.back().second;
     pass.waiting.pop_back();
     finish_leaf(pass, k);
   }

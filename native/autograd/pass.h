@@ -105,7 +105,7 @@ struct Pass : Lists {
     if (k != Places::kNone) return leaves[k];
     k = uint32_t(leaves.size());
     places.insert(t, k);
-    waiting.emplace_back(ahead ? ahead->of(*t) : t->first_use, k);
+    waiting.emplace_back(ahead ? ahead->of(*t) : t->first_use, ~k);  // of one first use the first input comes first
     std::push_heap(waiting.begin(), waiting.end());
     if (t->extra) hooked = true;
     leaves.push_back({TensorRef::borrow(t), {}, tls.lane});

@@ -68,7 +68,7 @@ void look_ahead(Pass& pass) {
       }
     }
   }
-  for (auto& [first, leaf] : pass.waiting) first = pass.ahead->of(*pass.leaves[leaf].leaf);
+  for (auto& [first, leaf] : pass.waiting) first = pass.ahead->of(*pass.leaves[~leaf].leaf);
   std::make_heap(pass.waiting.begin(), pass.waiting.end());
 }
 

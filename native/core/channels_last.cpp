@@ -23,7 +23,7 @@ bool lies_so(const Tensor& t) {
   if (t.ndim < 4 || t.ndim > 5) return false;
   int64_t step = 1;
   auto lies = [&](int k) {
-    const bool good = t.sizes[k] == 1 || t.strides[k] == step;
+    const bool good = t.strides[k] == step || (t.sizes[k] == 1 && t.strides[k] > step);
     step *= std::max<int64_t>(t.sizes[k], 1);
     return good;
   };
@@ -39,8 +39,8 @@ bool has_channels_last_order(const Tensor& t) {
   if (t.contiguous() || t.ndim < 4 || t.ndim > 5 || t.numel == 0) return false;
   int64_t least = 1;
   auto follows = [&](int k) {
-    const bool good = t.sizes[k] == 1 || t.strides[k] >= least;
-    if (t.sizes[k] != 1) least = t.strides[k] * t.sizes[k];
+    const bool good = t.strides[k] >= least;
+    least = t.strides[k] * t.sizes[k];
     return good;
   };
   bool good = t.sizes[1] > 1 && t.strides[1] == 1 && follows(1);

@@ -294,3 +294,13 @@ def test_gradients_of_random_graphs_beside_graphs_that_are_alive(seed):
     again = flambeau.autograd.grad(make(seed), inputs, allow_unused=True)
     assert all((a is None and b is None) or flambeau.allclose(a, b) for a, b in zip(again, want))
     del held, handles
+
+
+def test_hooks_of_the_leaves_of_one_operation_run_in_the_order_of_its_arguments():
+    seen = []
+    for make in (lambda a, b, c: (a * b).sum(), lambda a, b, c: flambeau.addcmul(a, b, c).sum()):
+        leaves = [flambeau.ones(2, requires_grad=True) for _ in range(3)]
+        for name, leaf in zip("abc", leaves, strict=True):
+            leaf.register_post_accumulate_grad_hook(lambda p, name=name: seen.append(name))
+        make(*leaves).backward()
+    assert "".join(seen) == "ababc"

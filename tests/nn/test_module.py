@@ -102,7 +102,6 @@ def test_assignment_decides_the_table():
         (lambda m: m(1), NotImplementedError, "a module says what it computes in a method"),
         (lambda m: m.to(flambeau.int64), TypeError, "floating point or complex"),
         (lambda m: m.to(3.5), TypeError, "device, dtype, non_blocking"),
-        (lambda m: m.compile(backend=print), NotImplementedError, "compile"),
     ],
 )
 def test_wrong_use(act, error, text):
