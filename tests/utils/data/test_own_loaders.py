@@ -1,10 +1,12 @@
 """What packages build loaders of their own from: passes, fetchers, marks, and the watch over worker processes."""
 
+import gc
 import multiprocessing
 import os
 import pickle
 import signal
 import time
+import weakref
 
 import pytest
 
@@ -74,6 +76,19 @@ def test_a_pass_begins_anew():
     assert own._num_yielded == 0 and _values(own) == [[0, 1], [2]]
 
 
+def test_a_pass_ends_when_nobody_holds_it():
+    """Its end ends workers, so it waits for no garbage collection, also where the loader holds it."""
+    loader = DataLoader([1, 2])
+    loader._iterator = OwnPass(loader)
+    ended = weakref.ref(loader._iterator)
+    gc.disable()
+    try:
+        del loader
+        assert ended() is None
+    finally:
+        gc.enable()
+
+
 def test_a_pass_is_not_sent():
     with pytest.raises(NotImplementedError, match="send its loader"):
         pickle.dumps(OwnPass(DataLoader([1, 2])))
@@ -139,6 +154,20 @@ def test_a_worker_that_dies_is_noticed(how, said):
         signal_handling._remove_worker_pids(1)
         signal.signal(signal.SIGCHLD, before)
         signal_handling._handling.clear()
+
+
+def _send_and_end(queue):
+    signal_handling._set_worker_signal_handlers()
+    queue.put(flambeau.ones(8))
+
+
+def test_a_worker_does_not_wait_for_batches_to_be_received():
+    context = flambeau.multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=_send_and_end, args=(queue,))
+    process.start()
+    process.join(4)  # others wait 5 seconds at their end
+    assert process.exitcode == 0
 
 
 def test_workers_are_watched_once():

@@ -6,6 +6,8 @@ Nothing here is used by this library's loader.
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 
 from .... import _C
@@ -71,7 +73,8 @@ class OwnPass(ABC):
         self._pin_memory_device = loader.pin_memory_device or None
         self._pin_memory = loader.pin_memory and _C._cuda.available()
         _, self._world_size, self._rank = pipes.epoch_of(self._dataset, None)
-        self._length = loader.__len__
+        if self._num_workers and find_spec("numpy") is not None:
+            import_module("numpy")  # workers seed it: loaded here once, instead of in each of them
         OwnPass._reset(self, loader)  # a subclass's own reset comes when the subclass is ready for it
         self._base_seed = fresh_seed(loader.generator)
 
@@ -86,7 +89,7 @@ class OwnPass(ABC):
         return self
 
     def __len__(self):
-        return self._length()
+        return len(self._index_sampler)  # the loader is not kept: it may hold its pass, whose end ends workers
 
     def _next_index(self):
         return next(self._sampler_iter)

@@ -1,11 +1,16 @@
 """Notices in the main process that a worker of a package's own loader has died."""
 
+import atexit
 import os
 import signal
 import threading
 
+from ...._tensor import handover
+
 _workers = {}  # who asks -> the process ids of its workers
 _handling = []  # the handler of SIGCHLD that was there before ours, once ours is set
+
+atexit.register(_workers.clear)  # when Python ends, workers are ended
 
 
 def _set_worker_pids(key, child_pids):
@@ -62,5 +67,6 @@ def _set_SIGCHLD_handler():
 
 
 def _set_worker_signal_handlers():
-    """In a worker: Ctrl-C goes to the whole group, and the main process decides."""
+    """In a worker: Ctrl-C goes to the whole group, and the main process decides; batches that it left are lost."""
+    handover.end_at_once()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
