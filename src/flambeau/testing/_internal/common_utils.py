@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 import flambeau
 
+from ... import _C
 from .. import _Comparison
 
 _NUMBERS = (int, float, complex)
@@ -33,7 +34,7 @@ skipIfRocm = unittest.skipIf(TEST_WITH_ROCM, "it does not run on ROCm")
 
 def __getattr__(name):
     if name in _CUDA_FACTS:  # asked when it is used: the driver is not looked for before
-        return _CUDA_FACTS[name](flambeau.cuda.device_count())
+        return _CUDA_FACTS[name](_C._cuda.device_count() if _C._cuda.available() else 0)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -200,4 +200,4 @@ class _MapDataPipeSerializationWrapper(_SerializationWrapper, MapDataPipe):
 
 def _unwrapped(wrapper, by, data):
     """What came through a pickle of a wrapper."""
-    return wrapper(import_module(by).loads(data))
+    return wrapper((import_module("dill") if by == "dill" else pickle).loads(data))
