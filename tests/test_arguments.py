@@ -81,7 +81,9 @@ REASONS = {
         fx/interpreter: placeholder kwargs, get_attr args kwargs, output target kwargs, is_leaf_module m
         module_qualified_name; fx/passes/infra/pass_base: call graph_module, requires graph_module, ensures
         graph_module; fx/passes/operator_support: is_node_supported submodules node;
-        vision/ops/feature_pyramid_network: forward x; vision/models/video/resnet: __init__ midplanes""",
+        vision/ops/feature_pyramid_network: forward x; vision/models/video/resnet: __init__ midplanes;
+        utils/data/_utils/own_loaders: _reset first_iter; testing/_internal/common_utils: load_tests loader pattern""",
+    "PyTorch keeps nothing of it either, and a warning says so": "monitor: set_vital args kwargs",
     "planners and storages of programs need more; one call gives every kind what it may want": """
         distributed/checkpoint/_metadata_file: read entry; distributed/checkpoint/stateful: load_state_dict state_dict;
         distributed/checkpoint/default_planner: create_default_local_save_plan is_coordinator, set_up_planner
@@ -199,8 +201,9 @@ REASONS = {
         conv_backward_flop out_shape kwargs, sdpa_flop out_shape args kwargs, sdpa_backward_flop_count grad_out_shape,
         sdpa_backward_flop out_shape args kwargs, _of_linear_backward out, _of_attention out, _of_attention_backward
         out, _of_recurrent out, _of_recurrent_backward out; utils/module_tracker: _after module inputs;
-        utils/data/_utils/collate: _stack collate_fn_map, _floats collate_fn_map, _ints collate_fn_map,
-        _as_is collate_fn_map; debug/_trace: after args, _recurrent out; overrides: answer args kwargs;
+        utils/data/_utils/collate: collate_tensor_fn collate_fn_map, collate_float_fn collate_fn_map, collate_int_fn
+        collate_fn_map, collate_str_fn collate_fn_map, collate_numpy_array_fn collate_fn_map, collate_numpy_scalar_fn
+        collate_fn_map; debug/_trace: after args, _recurrent out; overrides: answer args kwargs;
         _tensor/types: __init__ name dtype device; cli/info: info options; cli/interrupt: handle number frame;
         _files/pickle_writer: none obj; autograd/forward_ad: forward ctx primal, backward ctx;
         autograd/function: forward sources;

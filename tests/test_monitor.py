@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+import flambeau
 from flambeau import monitor
 from flambeau.monitor import Aggregation, Event, Stat, log_event
 
@@ -79,3 +80,8 @@ def test_scalars_of_stats_go_to_a_writer():
 def test_what_is_refused(call):
     with pytest.raises(TypeError):
         call()
+
+
+def test_set_vital_warns_and_keeps_nothing():
+    with pytest.warns(UserWarning, match="nothing is kept"):
+        assert flambeau.set_vital("DataLoader", "enabled", "True") is None

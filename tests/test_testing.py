@@ -1,5 +1,7 @@
 """assert_close, make_tensor, memory statistics."""
 
+import unittest
+
 import numpy
 import pytest
 
@@ -132,3 +134,27 @@ def test_options_of_a_test_case():
         TestCase().assertEqual(t([1.0, 1.0]), 1.0)
     with pytest.raises(AssertionError, match="they differ"):
         TestCase().assertEqual(1, 2, "they differ")
+
+
+def test_facts_that_suites_skip_by():
+    from flambeau.testing._internal import common_utils as facts
+
+    assert facts.IS_LINUX + facts.IS_MACOS + facts.IS_WINDOWS <= 1
+    assert facts.TEST_NUMPY and facts.TEST_CUDA is flambeau.cuda.is_available()
+    assert facts.TEST_MULTIGPU is (flambeau.cuda.device_count() > 1)
+    with pytest.raises(AttributeError):
+        _ = facts.IS_MOON
+
+    class Case(facts.TestCase):
+        @facts.slowTest
+        def test_slow(self):
+            raise AssertionError
+
+        @facts.skipIfRocm
+        def test_quick(self):
+            self.assertEqual(flambeau.ones(1), 1)
+
+    found = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(found)
+    assert found.testsRun == 2 and len(found.skipped) == (not facts.TEST_WITH_SLOW)
+    assert len(found.failures) == facts.TEST_WITH_SLOW

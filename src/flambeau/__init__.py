@@ -141,6 +141,7 @@ _LAZY_FROM = {
     "jit": "ScriptModule ScriptFunction fork wait import_ir_module import_ir_module_from_buffer",
     "library._function_schema": "parse_schema",
     "futures": "Future",
+    "monitor": "set_vital",
     "_files.records": "PyTorchFileReader PyTorchFileWriter",
     "debug._errstate": "errstate",
     "amp": "autocast GradScaler is_autocast_available is_autocast_enabled set_autocast_enabled get_autocast_dtype "

@@ -3,6 +3,7 @@
 import threading
 import time
 from datetime import datetime, timedelta
+from warnings import warn
 
 from ._shown import NamedNumber, shown
 
@@ -143,6 +144,12 @@ class Stat:
     def __del__(self):
         if getattr(self, "_values", None):
             self._close()
+
+
+def set_vital(*args, **kwargs):
+    """Older programs told here that a part was used. Nothing is kept; a warning says so."""
+    warn("set_vital: nothing is kept of what it is told; leave the call out, or use monitor.log_event", UserWarning,
+         stacklevel=2)
 
 
 class TensorboardEventHandler:

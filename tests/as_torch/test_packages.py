@@ -30,6 +30,11 @@ USES = [
                "assert not hooks"),
     ("monai", "from torch.utils.data._utils.collate import np_str_obj_array_pattern as kinds; "
               "assert kinds.search('<U3') and not kinds.search('<f4')"),
+    ("monai", "with torch.backends.__allow_nonbracketed_mutation(): torch.backends.cudnn.deterministic = True"),
+    ("monai", "from torch.utils.data._utils.collate import collate_tensor_fn as f, default_collate_fn_map as m; "
+              "assert m[torch.Tensor] is f and f([torch.ones(1)] * 2, collate_fn_map=m).tolist() == [[1], [1]]"),
+    ("torchdata", "from torch.utils.data import _DatasetKind; from torch.utils.data._utils import signal_handling, "
+                  "HAS_NUMPY, MP_STATUS_CHECK_INTERVAL, python_exit_status; assert python_exit_status is False"),
     ("monai", "assert 'indexing' in torch.meshgrid.__kwdefaults__ and torch.einsum.__kwdefaults__ is None"),
     ("captum", "assert torch.Future is torch.futures.Future"),
     ("pyro", "x, y = torch.ones(1), torch.ones(1); assert x._cdata == x._cdata != y._cdata"),

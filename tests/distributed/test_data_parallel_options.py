@@ -51,6 +51,10 @@ def far(xs, ys):
 
 # --- in the ranks -----------------------------------------------------------------------------------------------------
 
+def logged_facts():
+    return DistributedDataParallel(Net(), find_unused_parameters=True)._get_ddp_logging_data()
+
+
 def check_sparse_gradients(kind):
     flambeau.manual_seed(0)
     table = nn.Embedding(6, 2, sparse=True) if kind == "embedding" else nn.EmbeddingBag(6, 2, mode="sum", sparse=True)
@@ -224,3 +228,12 @@ def test_builtin_hook(two):
 
 def test_sum_of_sparse_tensors(two):
     assert two.run(check_sparse_sum) == [(True, [[1, 2], [1, 2], [10, 10], [0, 0]], [0, 5, 0])] * 2
+
+
+def test_facts_for_logs(two):
+    """lightning asks for them when a training ends."""
+    facts = two.run(logged_facts)
+    assert [each["rank"] for each in facts] == [0, 1]
+    expected = {"module_name": "Net", "world_size": 2, "num_parameter_tensors": 4, "total_parameter_size_bytes": 104,
+                "bucket_sizes": "104", "find_unused_parameters": 1, "dtypes": "float32", "has_sync_bn": 0}
+    assert expected.items() <= facts[0].items() and not facts[0].get("can_set_static_graph")

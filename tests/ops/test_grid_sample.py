@@ -89,3 +89,12 @@ def test_channels_last(mode, padding):
         plain = F.grid_sample(x, grid, mode, padding, False)
         assert flambeau.equal(last.nan_to_num(7), plain.nan_to_num(7))
         assert last.is_contiguous()
+
+
+def test_places_of_affine_grid_have_pytorchs_digits():
+    """A map by 1.5 puts pixels on ties, where the last digit decides which neighbour is nearest."""
+    theta = flambeau.eye(2, 3, dtype=flambeau.float64)[None]
+    grid = flambeau.nn.functional.affine_grid(theta, (1, 1, 1, 24), align_corners=False)
+    expected = flambeau.linspace(-1, 1, 24, dtype=flambeau.float64) * 23 / 24
+    assert flambeau.equal(grid[0, 0, :, 0], expected)
+    assert not flambeau.equal(expected, flambeau.linspace(-1, 1, 24, dtype=flambeau.float64) * (23 / 24))

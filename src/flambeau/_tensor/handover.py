@@ -21,6 +21,7 @@ _LINGER = 5.0  # seconds that a process waits at its end for those it sent somet
 _pending = {}  # key -> segment: kept for receivers
 _until_look = [_LOOKS]
 _bell = []  # the pipe's two ends, once there is one
+_waits = [True]  # whether this process's end waits for receivers
 
 
 def send(segment):
@@ -96,6 +97,7 @@ def _ring(pid, bell):
 def _in_child():
     """What the parent sent is the parent's; the thread is not here."""
     _pending.clear()
+    _waits[0] = True
     for end in _bell:
         os.close(end)
     _bell.clear()
@@ -110,9 +112,14 @@ def _at_end(*_):
     util.Finalize(None, memory.release_mappings, exitpriority=-100)
 
 
+def end_at_once():
+    """This process's end waits for no receiver: the one that it works for has what it wanted when it says the end."""
+    _waits[0] = False
+
+
 def _linger():
     parent = process.parent_process()
-    if parent is None:  # children have ended by now
+    if parent is None or not _waits[0]:  # without a parent: children have ended by now
         return
     end, nap = time.monotonic() + _LINGER, 0.001
     look()

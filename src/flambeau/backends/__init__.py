@@ -12,6 +12,9 @@ from . import mps as mps
 from . import openmp as openmp
 from . import opt_einsum as opt_einsum
 from . import quantized as quantized
+from ._switches import freeze as disable_global_flags
+from ._switches import frozen as flags_frozen
+from ._switches import thawed as __allow_nonbracketed_mutation
 
 
 class _Precision(_switches.Module):

@@ -67,8 +67,9 @@ def restored(module, names):
     try:
         yield
     finally:
-        for name, value in before.items():
-            setattr(module, name, value)
+        with thawed():
+            for name, value in before.items():
+                setattr(module, name, value)
         restore_precisions(kept)
 
 
@@ -117,8 +118,43 @@ def switch(name, doc):
     return property(lambda self: get(name), lambda self, on: put(name, on), doc=doc)
 
 
+#: what only a context may change once programs have said so (`disable_global_flags`)
+_FROZEN = {"enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision",
+           "depthwise_kernel"}
+_frozen = False
+
+
+def freeze():
+    """From now on modules' switches are changed by their `flags()` alone."""
+    global _frozen
+    _frozen = True
+
+
+def frozen():
+    """Whether `freeze` was called, and no `thawed` context is open."""
+    return _frozen
+
+
+@contextmanager
+def thawed():
+    """Context in which switches can be set all the same."""
+    global _frozen
+    before, _frozen = _frozen, False
+    try:
+        yield
+    finally:
+        _frozen = before
+
+
 class Module(types.ModuleType):
-    """A module whose switches are properties; `dir` names them too."""
+    """A module whose switches are properties; `dir` names them too. They can be frozen."""
+
+    def __setattr__(self, name, value):
+        if _frozen and name in _FROZEN:
+            short = self.__name__.partition(".")[2]
+            raise RuntimeError(f"{short}.{name}: disable_global_flags() was called, so that switches are set for a "
+                               f"while only; use `with {short}.flags({name}={shown(value)}):`")
+        super().__setattr__(name, value)
 
     def __dir__(self):
         return [*super().__dir__(), *(name for name, v in vars(type(self)).items() if isinstance(v, property))]

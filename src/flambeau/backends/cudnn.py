@@ -48,9 +48,10 @@ def flags(enabled=False, benchmark=False, benchmark_limit=10, deterministic=Fals
               "deterministic": deterministic, "depthwise_kernel": depthwise_kernel}
     module = sys.modules[__name__]
     with _switches.restored(module, inside):
-        for name, value in inside.items():
-            setattr(module, name, value)
-        module.fp32_precision = fp32_precision if fp32_precision != "none" else "tf32" if allow_tf32 else "none"
+        with _switches.thawed():
+            for name, value in inside.items():
+                setattr(module, name, value)
+            module.fp32_precision = fp32_precision if fp32_precision != "none" else "tf32" if allow_tf32 else "none"
         yield
 
 

@@ -26,9 +26,10 @@ def set_flags(_enabled=None, _deterministic=None, _allow_tf32=None, _fp32_precis
     module = sys.modules[__name__]
     wanted = {"enabled": _enabled, "deterministic": _deterministic, "allow_tf32": _allow_tf32}
     before = tuple(getattr(module, name) for name in wanted) + (matmul.fp32_precision,)
-    for name, value in wanted.items():
-        if value is not None:
-            setattr(module, name, value)
+    with _switches.thawed():
+        for name, value in wanted.items():
+            if value is not None:
+                setattr(module, name, value)
     if _fp32_precision != "none":
         matmul.fp32_precision = _fp32_precision
     return before
@@ -46,3 +47,6 @@ def flags(enabled=False, deterministic=False, allow_tf32=True, fp32_precision="n
     with _switches.restored(sys.modules[__name__], ("enabled", "deterministic", "allow_tf32")):
         set_flags(enabled, deterministic, allow_tf32, fp32_precision)
         yield
+
+
+sys.modules[__name__].__class__ = _switches.Module

@@ -59,7 +59,7 @@ def affine_grid_generator(theta, size, align_corners):
     axes = []
     for n in rows:
         at = OPS["linspace"](-1, 1, n, dtype=theta.dtype, device=theta.device) if n > 1 else theta.new_zeros(n)
-        axes.append(at if align_corners else at * ((n - 1) / n))
+        axes.append(at if align_corners else at * (n - 1) / n)  # in this order: PyTorch's digits, which decide ties
     places = OPS["meshgrid"](axes, indexing="ij")
     places = OPS["stack"]([*reversed(places), OPS["ones_like"](places[0])], -1)
     flat = places.reshape(1, -1, len(rows) + 1).expand(size[0], -1, -1)

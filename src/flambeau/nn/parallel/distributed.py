@@ -262,6 +262,25 @@ class DistributedDataParallel(Module):
         """Names of what DistributedDataParallel leaves alone in a module that it is given later."""
         module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
 
+    def _get_ddp_logging_data(self):
+        """What it was made with, as packages that log trainings ask for: text and numbers. Nothing is timed."""
+        parameters = [p for name, p in self.module.named_parameters()
+                      if p.requires_grad and name not in self.parameters_to_ignore]
+        sizes = [p.numel() * p.element_size() for p in parameters]
+        dist, buckets = flambeau.distributed, self.reducer.buckets if self.reducer is not None else ()
+        return {
+            "module_name": type(self.module).__name__, "backend_name": dist.get_backend(self.process_group),
+            "world_size": dist.get_world_size(self.process_group), "rank": dist.get_rank(self.process_group),
+            "device_ids": "" if self.device_ids is None else ", ".join(map(str, self.device_ids)), "output_device": -1,
+            "dtypes": ", ".join(sorted({str(p.dtype).partition(".")[2] for p in parameters})),
+            "num_parameter_tensors": len(parameters), "total_parameter_size_bytes": sum(sizes),
+            "bucket_sizes": ", ".join(str(sum(p.numel() * p.element_size() for p in b.parameters())) for b in buckets),
+            "broadcast_buffers": int(self.broadcast_buffers), "is_multi_device_module": 0,
+            "find_unused_parameters": int(self.find_unused_parameters),
+            "gradient_as_bucket_view": int(self.gradient_as_bucket_view), "static_graph": int(self.static_graph),
+            "has_sync_bn": int(any(isinstance(m, flambeau.nn.SyncBatchNorm) for m in self.module.modules())),
+        }
+
     def _set_static_graph(self):
         self.static_graph = self.reducer.static = True
 

@@ -1,13 +1,41 @@
-"""The test case whose `assertEqual` compares tensors by value, for test suites that are written with it."""
+"""The test case whose `assertEqual` compares tensors by value, and what suites written with it skip tests by."""
 
+import os
+import platform
 import random
+import sys
 import unittest
+from importlib.util import find_spec
 
 import flambeau
 
+from ... import _C
 from .. import _Comparison
 
 _NUMBERS = (int, float, complex)
+
+# --- where the tests run: what suites skip by -------------------------------------------------------------------------
+
+IS_LINUX, IS_MACOS, IS_WINDOWS = (sys.platform.startswith(name) for name in ("linux", "darwin", "win32"))
+IS_X86, IS_ARM64 = (platform.machine() in names for names in (("x86_64", "AMD64", "i386"), ("arm64", "aarch64")))
+IS_CI = bool(os.environ.get("CI"))
+#: machines and builds that this library has none of
+IS_FBCODE = IS_SANDCASTLE = IS_JETSON = IS_S390X = IS_PPC = False
+TEST_WITH_ROCM = TEST_WITH_ASAN = TEST_WITH_TSAN = TEST_WITH_UBSAN = TEST_MPS = TEST_XPU = False
+TEST_NUMPY, TEST_SCIPY, TEST_NUMBA, TEST_DILL = (find_spec(name) is not None
+                                                 for name in ("numpy", "scipy", "numba", "dill"))
+#: tests marked with `slowTest` run only where this says so
+TEST_WITH_SLOW = os.environ.get("PYTORCH_TEST_WITH_SLOW", "0") == "1"
+_CUDA_FACTS = {"TEST_CUDA": lambda count: count > 0, "TEST_MULTIGPU": lambda count: count > 1}
+
+slowTest = unittest.skipUnless(TEST_WITH_SLOW, "slow: set PYTORCH_TEST_WITH_SLOW=1 to run it")
+skipIfRocm = unittest.skipIf(TEST_WITH_ROCM, "it does not run on ROCm")
+
+
+def __getattr__(name):
+    if name in _CUDA_FACTS:  # asked when it is used: the driver is not looked for before
+        return _CUDA_FACTS[name](_C._cuda.device_count() if _C._cuda.available() else 0)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class _Equality(_Comparison):
@@ -73,3 +101,8 @@ class TestCase(unittest.TestCase):
 def run_tests(argv=None):
     """Runs the tests of the module that is the program."""
     unittest.main(argv=argv)
+
+
+def load_tests(loader, tests, pattern):
+    """unittest's protocol: the tests of a module as they were found."""
+    return tests

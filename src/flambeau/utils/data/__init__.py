@@ -3,6 +3,7 @@
 from ._utils.collate import default_collate as default_collate
 from ._utils.collate import default_convert as default_convert
 from .dataloader import DataLoader as DataLoader
+from .dataloader import _DatasetKind as _DatasetKind
 from .dataloader import get_worker_info as get_worker_info
 from .datapipes._decorator import argument_validation as argument_validation
 from .datapipes._decorator import functional_datapipe as functional_datapipe

@@ -12,6 +12,8 @@ from ... import _C
 from ..._shown import shown
 from ._utils import pipes
 from ._utils.collate import default_collate, default_convert
+from ._utils.own_loaders import DatasetKind as _DatasetKind
+from ._utils.own_loaders import OwnPass as _BaseDataLoaderIter
 from ._utils.processes import Processes, context_of
 from ._utils.threads import Threads
 from ._utils.worker import Plan
@@ -100,12 +102,6 @@ def _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last):
                          "out drop_last")
 
 
-class _DatasetKind:
-    """Whether a dataset is read by index or in its own order, as numbers."""
-
-    Map, Iterable = 0, 1
-
-
 class DataLoader(Generic[T]):
     """Batches of a dataset, in order or shuffled, loaded here or by workers.
 
@@ -126,7 +122,8 @@ class DataLoader(Generic[T]):
     """
 
     _initialized = False
-    _progress = _resume = _workers = _context = _told = None
+    _progress = _resume = _workers = _context = _told = _iterator = _IterableDataset_len_called = None
+    worker_method = "multiprocessing"
 
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
                  collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
@@ -137,8 +134,7 @@ class DataLoader(Generic[T]):
         _check_choice("seeding", seeding, _SEEDINGS)
         if pin_memory and not _C._cuda.available():
             warn("DataLoader: pin_memory=True has no effect: no accelerator is found", UserWarning, stacklevel=2)
-        self._iterable = isinstance(dataset, IterableDataset)
-        self._dataset_kind = _DatasetKind.Iterable if self._iterable else _DatasetKind.Map
+        self._dataset_kind = _DatasetKind.Iterable if isinstance(dataset, IterableDataset) else _DatasetKind.Map
         if self._iterable:
             _check_iterable(dataset, shuffle, sampler, batch_sampler)
         _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
@@ -181,8 +177,18 @@ class DataLoader(Generic[T]):
         self._context = context if context is None else context_of(context)
 
     @property
+    def _iterable(self):
+        return self._dataset_kind == _DatasetKind.Iterable
+
+    @property
     def _batched(self):
         return self.batch_sampler is not None
+
+    _auto_collation = _batched  # by the name that loaders of packages ask for
+
+    @property
+    def _index_sampler(self):
+        return self.batch_sampler if self._batched else self.sampler
 
     def __iter__(self):
         progress, self._resume = self._resume, None
@@ -304,4 +310,12 @@ class _MultiProcessingDataLoaderIter(WorkerPass):
         super().__init__(_loader_of(loader), progress)
 
 
-_BaseDataLoaderIter = Pass
+def _sharding_worker_init_fn(worker_init_fn, world_size, rank_id, worker_id):
+    """The first call in a worker: it takes its share of a datapipe, then the user's function runs."""
+    own = get_worker_info()
+    pipes.begin_epoch(own.dataset, (None, world_size, rank_id), own.num_workers, worker_id)
+    if worker_init_fn is not None:
+        worker_init_fn(worker_id)
+
+
+_BaseDataLoaderIter.register(Pass)

@@ -15,7 +15,8 @@ np_str_obj_array_pattern = re.compile("[SaUO]")
 _REFUSED = "default_collate: a sample is a tensor, NumPy array, number, string, or a list or dict of them; got {}"
 
 
-def _stack(batch, *, collate_fn_map=None):
+def collate_tensor_fn(batch, *, collate_fn_map=None):
+    """Tensors, stacked along a new first dimension."""
     if any(x.is_nested for x in batch):
         raise RuntimeError("default_collate: nested tensors are batches already and are not joined; give the loader a "
                            "collate_fn that does, as nested.as_nested_tensor([t for x in batch for t in x.unbind()]), "
@@ -26,20 +27,24 @@ def _stack(batch, *, collate_fn_map=None):
     return flambeau.stack(batch, 0)
 
 
-def _floats(batch, *, collate_fn_map=None):
+def collate_float_fn(batch, *, collate_fn_map=None):
+    """Numbers as a tensor of float64."""
     return flambeau.tensor(batch, dtype=flambeau.float64)
 
 
-def _ints(batch, *, collate_fn_map=None):
+def collate_int_fn(batch, *, collate_fn_map=None):
+    """Whole numbers as a tensor of int64."""
     return flambeau.tensor(batch)
 
 
-def _as_is(batch, *, collate_fn_map=None):
+def collate_str_fn(batch, *, collate_fn_map=None):
+    """Texts: the list that they are."""
     return batch
 
 
-#: type -> function(batch, *, collate_fn_map); the first entry that fits is taken
-default_collate_fn_map = {flambeau.Tensor: _stack, float: _floats, int: _ints, str: _as_is, bytes: _as_is}
+#: type -> function(batch, *, collate_fn_map); the first entry that fits is taken. Packages add theirs.
+default_collate_fn_map = {flambeau.Tensor: collate_tensor_fn, float: collate_float_fn, int: collate_int_fn,
+                          str: collate_str_fn, bytes: collate_str_fn}
 
 
 def _is_numpy(value):
@@ -48,12 +53,16 @@ def _is_numpy(value):
     return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
 
 
-def _collate_numpy(batch):
-    if not hasattr(batch[0], "__len__"):  # a NumPy number
-        return flambeau.as_tensor(batch)
+def collate_numpy_array_fn(batch, *, collate_fn_map=None):
+    """NumPy arrays, stacked as tensors are."""
     if np_str_obj_array_pattern.match(batch[0].dtype.kind):
         raise TypeError(_REFUSED.format(f"dtype {batch[0].dtype.type.__name__}"))
     return flambeau.stack([flambeau.as_tensor(value) for value in batch], 0)
+
+
+def collate_numpy_scalar_fn(batch, *, collate_fn_map=None):
+    """NumPy numbers as a tensor of one dimension."""
+    return flambeau.as_tensor(batch)
 
 
 def _rebuilt(container, items):
@@ -83,10 +92,10 @@ def collate(batch, *, collate_fn_map=None):
     function = table.get(type(first))
     if function is None:
         function = next((table[kind] for kind in table if isinstance(first, kind)), None)
-    if function is not None and not (function is _floats and _is_numpy(first)):
+    if function is not None and not (function is collate_float_fn and _is_numpy(first)):
         return function(batch, collate_fn_map=table)
     if _is_numpy(first):
-        return _collate_numpy(batch)
+        return (collate_numpy_array_fn if hasattr(first, "__len__") else collate_numpy_scalar_fn)(batch)
     if isinstance(first, Mapping):
         return _rebuilt(first, {key: collate([*map(itemgetter(key), batch)], collate_fn_map=table) for key in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):

@@ -53,6 +53,14 @@ def begin_epoch(dataset, epoch, readers=1, reader=0):
         _settings().apply_sharding(dataset, readers * size, reader * size + rank)
 
 
+def seeded_anew(loader, dataset):
+    """The seed of a datapipe's new epoch, which the pipe is told; None for other datasets."""
+    seed = epoch_seed(loader)
+    if seed is not None:
+        _settings().seeded(dataset, seed)
+    return seed
+
+
 def own_copy(dataset):
     """What a worker thread reads: of a datapipe, which has one iterator at a time, a copy."""
     return copy.deepcopy(dataset) if is_iter_pipe(dataset) else dataset

@@ -19,6 +19,9 @@ from .failure import packed, place_of
 from .fetch import END, FIELDS, PEAK, POSITION, STOP, TASK, Stopped, fetcher
 from .freed import keep_freed
 from .heap import SharedHeap
+from .own_loaders import IterableEnd as _IterableDatasetStopIteration  # noqa: F401
+from .own_loaders import ResumeIteration as _ResumeIteration  # noqa: F401
+from .own_loaders import Watchdog as ManagerWatchdog  # noqa: F401
 from .parcel import Outbox, Segment
 from .streams import mixed, seed_streams, seed_worker
 

@@ -1,6 +1,9 @@
 """IterDataPipe and MapDataPipe: datasets with a method for each transformation that was registered for them."""
 
+import pickle
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 
 from ...._shown import shown
 from ..dataset import Dataset, IterableDataset, T
@@ -164,3 +167,37 @@ class DataChunk(list):
     def raw_iterator(self):
         """An iterator over what the chunk was made of."""
         yield from self.items
+
+
+class _SerializationWrapper:
+    """A datapipe as it is sent to workers: with dill where it is installed and pickle alone does not do."""
+
+    def __init__(self, datapipe):
+        self._datapipe = datapipe
+
+    def __reduce_ex__(self, protocol):
+        try:
+            by, data = "pickle", pickle.dumps(self._datapipe)
+        except (AttributeError, TypeError, pickle.PicklingError):
+            if find_spec("dill") is None:
+                raise
+            by, data = "dill", import_module("dill").dumps(self._datapipe)
+        return _unwrapped, (type(self), by, data)
+
+    def __len__(self):
+        return len(self._datapipe)
+
+
+class _IterDataPipeSerializationWrapper(_SerializationWrapper, IterDataPipe):
+    def __iter__(self):
+        yield from self._datapipe
+
+
+class _MapDataPipeSerializationWrapper(_SerializationWrapper, MapDataPipe):
+    def __getitem__(self, index):
+        return self._datapipe[index]
+
+
+def _unwrapped(wrapper, by, data):
+    """What came through a pickle of a wrapper."""
+    return wrapper((import_module("dill") if by == "dill" else pickle).loads(data))
