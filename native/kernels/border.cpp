@@ -43,7 +43,8 @@ Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode) {
   if (pad.size() % 2 || padded > kPadded || lead < 0)
     runtime_error("pad: expected up to ", kPadded, " pairs for a tensor of shape ", shape_text(shape), ", got ",
                   shape_text(pad));
-  for (int d = 0; d < lead; ++d) b.planes *= shape[size_t(d)];
+  for (int d = 0; d < lead; ++d)  // a meta tensor may have any size
+    b.planes = int64_t(uint64_t(b.planes) * uint64_t(shape[size_t(d)]));
   for (int k = 0; k < padded; ++k) {
     Side& s = b.side[kPadded - 1 - k];
     const int64_t before = pad[size_t(2 * k)], after = pad[size_t(2 * k + 1)], n = shape[shape.size() - 1 - size_t(k)];

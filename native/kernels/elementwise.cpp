@@ -169,6 +169,7 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   } numbers;
   Scalar* const scalars = numbers.read;
   if (operands < c.nargs) read_scalars(c, row, scalars);
+  else if (is_half(dtype)) scalars[0] = Scalar(0);  // loops of halves share one form, with alpha
   if (s.beside) {
     loop = row.beside_number[int(dtype)];
     scalars[kNumberPlace] = s.beside->scalar();

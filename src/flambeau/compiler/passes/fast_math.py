@@ -73,10 +73,10 @@ def _gelus():
 
 
 RULES = (
-    Rule(_softmax, "softmax", lambda x, size, any_: (x, -1, 3, None)),
-    Rule(_log_softmax, "log_softmax", lambda x, size, any_: (x, -1, 3, None)),
-    Rule(lambda x: x - x.logsumexp(-1, keepdim=True), "log_softmax", lambda x, size, any_: (x, -1, 3, None)),
-    Rule(lambda x: x.softmax(-1).log(), "log_softmax", lambda x, size, any_: (x, -1, 3, None)),
+    Rule(_softmax, "softmax", lambda x, size, any_: (x, -1, None)),
+    Rule(_log_softmax, "log_softmax", lambda x, size, any_: (x, -1, None)),
+    Rule(lambda x: x - x.logsumexp(-1, keepdim=True), "log_softmax", lambda x, size, any_: (x, -1, None)),
+    Rule(lambda x: x.softmax(-1).log(), "log_softmax", lambda x, size, any_: (x, -1, None)),
     *_norms(), *_gelus(),
     Rule(lambda x: x * x.sigmoid(), "silu", lambda x, size, any_: (x,)),
     Rule(lambda x: x / ((-x).exp() + 1), "silu", lambda x, size, any_: (x,)),
