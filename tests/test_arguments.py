@@ -20,6 +20,9 @@ REASONS = {
         _tensor/storage: type non_blocking; _sparse/copies: _copy non_blocking;
         _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking;
         masked/maskedtensor/pointwise: _copy non_blocking; _nested/copies: _copy non_blocking""",
+    "one step of a graph without writes computes the same whether the caller's tensor was to be written or not": """
+        as_torch/tree/_decomp_rules: silu inplace, hardtanh inplace, hardsigmoid inplace, hardswish inplace,
+        leaky_relu inplace, elu inplace, mish inplace""",
     "whether an expansion was asked for or follows from another tensor's sizes, it is the same": """
         _nested/shapes: _expand implicit""",
     "backends and partitions get example inputs and read those of the graph's nodes": """

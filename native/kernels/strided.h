@@ -150,7 +150,8 @@ void block_move(const Strided<N>& space, int k, char* base, int64_t start, int64
   while (n > 0) {
     int64_t run = std::min(n, length - index[0]);
     if (const int64_t whole = index[0] ? 0 : n / length; whole > 1 && space.ndim > 1) {
-      const int64_t rows = space.ndim == 2 ? whole : std::min(whole, space.size[1] - index[1]), pitch = space.stride[k][1];
+      const int64_t rows = space.ndim == 2 ? whole : std::min(whole, space.size[1] - index[1]);
+      const int64_t pitch = space.stride[k][1];
       const int64_t packed = length * int64_t(sizeof(U));
       if constexpr (kGather) move_rows<U>(buffer, sizeof(U), packed, p, step, pitch, length, rows);
       else move_rows<U>(p, step, pitch, buffer, sizeof(U), packed, length, rows);

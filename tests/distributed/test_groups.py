@@ -208,5 +208,5 @@ def test_a_destroyed_group_is_refused(alone):
     for name in ("get_rank", "get_world_size", "get_backend", "barrier"):
         with pytest.raises(ValueError, match=f"{name}: there is no group.*init_process_group"):
             getattr(dist, name)()
-    with pytest.raises(RuntimeError, match=r"DistributedSampler: there is no process group.*num_replicas"):
+    with pytest.raises(ValueError, match=r"DistributedSampler: there is no process group.*num_replicas"):
         DistributedSampler(range(3))

@@ -42,11 +42,6 @@ template <bool kFloor, bool kRemainder> ElementwiseRow narrow_integers(const cha
                 divide_narrow<kFloor, kRemainder, int16_t>, divide_narrow<kFloor, kRemainder, uint16_t>,
                 divide_narrow<kFloor, kRemainder, int32_t>}, 4);
 }
-static const ElementwiseRows narrow_rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
-  r.add({narrow_integers<true, false>("floor_divide"), narrow_integers<true, true>("remainder"),
-         narrow_integers<false, true>("fmod")});
-});
-
 #if FLAMBEAU_LEVEL == 1
 
 constexpr int64_t kExact = int64_t(1) << 51;
@@ -78,12 +73,16 @@ template <bool kFloor, bool kRemainder> void divide_long(char* const* p, const i
   }
 }
 
+#endif
+
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
+  r.add({narrow_integers<true, false>("floor_divide"), narrow_integers<true, true>("remainder"),
+         narrow_integers<false, true>("fmod")});
+#if FLAMBEAU_LEVEL == 1
   r.add({from_loops<int64_t>("floor_divide", 2, {divide_long<true, false>}, 4),
          from_loops<int64_t>("remainder", 2, {divide_long<true, true>}, 4),
          from_loops<int64_t>("fmod", 2, {divide_long<false, true>}, 4)});
-});
-
 #endif
+});
 
 }  // namespace flambeau::FLAMBEAU_SIMD

@@ -158,6 +158,11 @@ class ScriptMethod(functools.partial):
         return self.owner._schema_of(self.name)
 
     @property
+    def __signature__(self):
+        given = inspect.signature(self.func)
+        return given.replace(parameters=list(given.parameters.values())[1:])
+
+    @property
     def __self__(self):
         return self.args[0]
 

@@ -70,13 +70,13 @@ def mish(input, inplace=False):
     return input * fl.tanh(softplus(input))
 
 
-def softmax(self, dim=None, _stacklevel=3, dtype=None):
+def softmax(self, dim=None, dtype=None):
     self = self if dtype is None else self.to(dtype)
     e = fl.exp(self - fl.amax(self, (dim,), keepdim=True))
     return e / e.sum((dim,), keepdim=True)
 
 
-def log_softmax(self, dim=None, _stacklevel=3, dtype=None):
+def log_softmax(self, dim=None, dtype=None):
     self = self if dtype is None else self.to(dtype)
     shifted = self - fl.amax(self, (dim,), keepdim=True)
     return shifted - fl.log(fl.exp(shifted).sum((dim,), keepdim=True))

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 import flambeau
 
 from ... import _C
+from ..._shown import shown
 from .. import _Comparison
 
 _NUMBERS = (int, float, complex)
@@ -22,8 +23,16 @@ IS_CI = bool(os.environ.get("CI"))
 #: machines and builds that this library has none of
 IS_FBCODE = IS_SANDCASTLE = IS_JETSON = IS_S390X = IS_PPC = False
 TEST_WITH_ROCM = TEST_WITH_ASAN = TEST_WITH_TSAN = TEST_WITH_UBSAN = TEST_MPS = TEST_XPU = False
-TEST_NUMPY, TEST_SCIPY, TEST_NUMBA, TEST_DILL = (find_spec(name) is not None
-                                                 for name in ("numpy", "scipy", "numba", "dill"))
+
+
+def _is_installed(name):
+    try:
+        return find_spec(name) is not None
+    except ImportError:  # a finder that refuses it
+        return False
+
+
+TEST_NUMPY, TEST_SCIPY, TEST_NUMBA, TEST_DILL = map(_is_installed, ("numpy", "scipy", "numba", "dill"))
 #: tests marked with `slowTest` run only where this says so
 TEST_WITH_SLOW = os.environ.get("PYTORCH_TEST_WITH_SLOW", "0") == "1"
 _CUDA_FACTS = {"TEST_CUDA": lambda count: count > 0, "TEST_MULTIGPU": lambda count: count > 1}
@@ -35,7 +44,7 @@ skipIfRocm = unittest.skipIf(TEST_WITH_ROCM, "it does not run on ROCm")
 def __getattr__(name):
     if name in _CUDA_FACTS:  # asked when it is used: the driver is not looked for before
         return _CUDA_FACTS[name](_C._cuda.device_count() if _C._cuda.available() else 0)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
 
 
 class _Equality(_Comparison):

@@ -13,7 +13,10 @@ from . import worker as worker
 
 #: seconds after which one that waits for another process looks whether it still runs
 MP_STATUS_CHECK_INTERVAL = 5.0
-HAS_NUMPY = find_spec("numpy") is not None
+try:
+    HAS_NUMPY = find_spec("numpy") is not None
+except ImportError:  # a finder that refuses it
+    HAS_NUMPY = False
 #: whether Python is ending: processes need not be told any more
 python_exit_status = False
 
