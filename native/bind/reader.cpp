@@ -135,10 +135,10 @@ bool Reader::taken_over(PyObject* o) {
 
 // A tensor in the place of a number gives its value and no more.
 void Reader::check_no_gradient(const Tensor& t) {
+  if (trying || !tls.grad_enabled || !tensor_requires_grad(t)) return;
   if (op.def->shown == "linspace" || op.def->shown == "logspace") return;  // PyTorch's take tensors
-  if (!trying && tls.grad_enabled && tensor_requires_grad(t))
-    type_error(PyUnicode_AsUTF8(op.name), "(): a tensor that requires grad cannot be a number here, since its gradient "
-               "would be lost; pass x.item(), or multiply by it");
+  type_error(PyUnicode_AsUTF8(op.name), "(): a tensor that requires grad cannot be a number here, since its gradient "
+             "would be lost; pass x.item(), or multiply by it");
 }
 
 bool Reader::modes_decide() {

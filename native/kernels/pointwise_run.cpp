@@ -267,7 +267,7 @@ void run_parts(const Plan& p, int inner, int64_t begin, int64_t end) {
 
 void execute(const Plan& p, int64_t numel, int weight) {
   const int64_t row = p.space.ndim > 1 ? p.space.size[0] : 0;
-  const bool joins = row < kLongRow && joins_rows(p);
+  const bool joins = row && row < kLongRow && joins_rows(p);
   const bool rows = row >= kLongRow || (row >= kShortRow && !joins) ||
                     (row && numel <= kFewRows * row && reads_rows(p));
   const int inner = row && row < kLongRow && (rows || !joins) ? joined_dims(p) : 0;

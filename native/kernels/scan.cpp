@@ -138,17 +138,17 @@ void scan_few(const typename Op::T* from, int64_t from_pitch, typename Op::T* to
   }
 }
 constexpr int64_t kFew = 8;
-template <class Op>
-void scan_few(const typename Op::T* from, int64_t pitch, typename Op::T* to, int64_t n, int64_t rows) {
+// f.operator()<n>(), n at most kFew.
+template <class F> void with_few(int64_t n, F&& f) {
   switch (n) {
-    case 2: return scan_few<Op, 2>(from, pitch, to, rows);
-    case 3: return scan_few<Op, 3>(from, pitch, to, rows);
-    case 4: return scan_few<Op, 4>(from, pitch, to, rows);
-    case 5: return scan_few<Op, 5>(from, pitch, to, rows);
-    case 6: return scan_few<Op, 6>(from, pitch, to, rows);
-    case 7: return scan_few<Op, 7>(from, pitch, to, rows);
-    case 8: return scan_few<Op, 8>(from, pitch, to, rows);
-    default: return scan_few<Op, 1>(from, pitch, to, rows);
+    case 1: return f.template operator()<1>();
+    case 2: return f.template operator()<2>();
+    case 3: return f.template operator()<3>();
+    case 4: return f.template operator()<4>();
+    case 5: return f.template operator()<5>();
+    case 6: return f.template operator()<6>();
+    case 7: return f.template operator()<7>();
+    default: return f.template operator()<kFew>();
   }
 }
 template <class Op>
@@ -202,18 +202,6 @@ void scan_narrow(const typename Op::T* from, typename Op::T* to, int64_t n) {
   for (int64_t k = 0; k < n; ++k, from += width, to += width)
     for (int j = 0; j < width; ++j) to[j] = Op::step(acc[j], from[j]);
 }
-template <class Op>
-void scan_narrow(const typename Op::T* from, typename Op::T* to, int64_t n, int64_t width) {
-  switch (width) {
-    case 2: return scan_narrow<Op, 2>(from, to, n);
-    case 3: return scan_narrow<Op, 3>(from, to, n);
-    case 4: return scan_narrow<Op, 4>(from, to, n);
-    case 5: return scan_narrow<Op, 5>(from, to, n);
-    case 6: return scan_narrow<Op, 6>(from, to, n);
-    case 7: return scan_narrow<Op, 7>(from, to, n);
-    default: return scan_narrow<Op, 8>(from, to, n);
-  }
-}
 // Rows whose elements lie apart, many side by side.
 template <class Op>
 void scan_columns(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const Fibres& f) {
@@ -224,7 +212,9 @@ void scan_columns(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, const
     return parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / (f.n * f.inner)), [&](int64_t o, int64_t end) {
       for (const int64_t block = f.n * f.inner; o < end; ++o) {
         interruption_point();
-        scan_narrow<Op>(x.ptr<T>() + o * block, y.ptr<T>() + o * block, f.n, f.inner);
+        with_few(f.inner, [&]<int width>() {
+          scan_narrow<Op, width>(x.ptr<T>() + o * block, y.ptr<T>() + o * block, f.n);
+        });
       }
     });
   const int64_t tiles = (f.inner + kWidth - 1) / kWidth;
@@ -264,7 +254,9 @@ void scan(const Rows& rows, Tensor& y, const Fibres& f) {
   parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
     using T = typename Op::T;
     if (few)
-      return scan_few<Op>(x.ptr<T>() + begin * rows.pitch, rows.pitch, y.ptr<T>() + begin * f.n, f.n, end - begin);
+      return with_few(f.n, [&]<int n>() {
+        scan_few<Op, n>(x.ptr<T>() + begin * rows.pitch, rows.pitch, y.ptr<T>() + begin * f.n, end - begin);
+      });
     std::vector<typename Op::Acc> acc(size_t(end - begin), Op::start());
     scan_matrix<Op>(x, y, load, at.after(begin), end - begin, f.n, acc.data());
   });

@@ -1,7 +1,6 @@
 """Parts of the loader; some programs import them by name."""
 
 import atexit
-from importlib.util import find_spec
 
 from . import collate as collate
 from . import fetch as fetch
@@ -13,10 +12,7 @@ from . import worker as worker
 
 #: seconds after which one that waits for another process looks whether it still runs
 MP_STATUS_CHECK_INTERVAL = 5.0
-try:
-    HAS_NUMPY = find_spec("numpy") is not None
-except ImportError:  # a finder that refuses it
-    HAS_NUMPY = False
+HAS_NUMPY = True  # the package depends on it
 #: whether Python is ending: processes need not be told any more
 python_exit_status = False
 
